@@ -1,0 +1,55 @@
+"""Few-shot image classification that works: TADAM (Oreshkin, Rodriguez, Lacoste, NeurIPS 2018)."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tadam.config import Config
+    from tadam.data.episodes import EpisodeSampler
+    from tadam.data.store import ImageStore
+    from tadam.errors import RunFailed, UserError
+    from tadam.evaluation import Evaluation, evaluate
+    from tadam.model import Tadam
+    from tadam.modelfile import load_model
+    from tadam.recipes import load_recipe
+    from tadam.training.run import TrainingResult, train
+
+__version__ = "0.1.0"
+
+# Where each public name lives; imported on first use, so that `import tadam` stays instant.
+_HOMES = {
+    "Config": "tadam.config",
+    "EpisodeSampler": "tadam.data.episodes",
+    "Evaluation": "tadam.evaluation",
+    "ImageStore": "tadam.data.store",
+    "RunFailed": "tadam.errors",
+    "Tadam": "tadam.model",
+    "TrainingResult": "tadam.training.run",
+    "UserError": "tadam.errors",
+    "evaluate": "tadam.evaluation",
+    "load_model": "tadam.modelfile",
+    "load_recipe": "tadam.recipes",
+    "train": "tadam.training.run",
+}
+
+__all__ = [
+    "Config",
+    "EpisodeSampler",
+    "Evaluation",
+    "ImageStore",
+    "RunFailed",
+    "Tadam",
+    "TrainingResult",
+    "UserError",
+    "__version__",
+    "evaluate",
+    "load_model",
+    "load_recipe",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tadam' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

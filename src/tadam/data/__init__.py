@@ -1,0 +1,1 @@
+"""Images in, episodes out: stores, sources, sampling and augmentation."""

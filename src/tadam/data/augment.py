@@ -1,0 +1,68 @@
+"""Random flips, shifts and colour changes for a whole batch at once, each image its own."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tadam.config import AugmentConfig
+from tadam.data.episodes import uniforms
+
+#: Luma weights of ITU-R BT.601.
+_GREY = (0.299, 0.587, 0.114)
+
+
+def augment(images: Tensor, config: AugmentConfig, source: np.random.PCG64) -> Tensor:
+    """Changes each image at random, as a recipe says.
+
+    Args:
+        images: (N, H, W, C) uint8.
+        config: What to do to them.
+        source: Randomness.
+
+    Returns:
+        (N, C, H, W), channels last in memory; uint8, or float (0-255) if colours may change.
+    """
+    if config.flip or config.crop_padding:
+        images = _shift_and_flip(images, _draws(source, images), config)
+    batch = images.permute(0, 3, 1, 2)  # NHWC memory seen as NCHW is channels_last
+    if config.brightness or config.contrast or config.saturation:
+        batch = _change_colours(batch, _draws(source, images).float(), config)
+    return batch
+
+
+def _draws(source: np.random.PCG64, images: Tensor) -> Tensor:
+    """Three uniforms for each image, (3, N)."""
+    draws = uniforms(source, 3 * len(images)).reshape(3, -1)
+    return torch.from_numpy(draws).to(images.device)
+
+
+def _shift_and_flip(images: Tensor, draws: Tensor, config: AugmentConfig) -> Tensor:
+    """Mirror and padded crop in one gather; the border is a reflection, so nothing is padded."""
+    pad = config.crop_padding
+    dy = torch.floor(draws[0] * (2 * pad + 1)).long() - pad  # (N,)
+    dx = torch.floor(draws[1] * (2 * pad + 1)).long() - pad
+    y = _reflected(dy[:, None], images.shape[1])  # (N, H)
+    x = _reflected(dx[:, None], images.shape[2])  # (N, W)
+    if config.flip:
+        x = torch.where(draws[2][:, None] < 0.5, x.flip(1), x)
+    rows = torch.arange(len(images), device=images.device)[:, None, None]
+    return images[rows, y[:, :, None], x[:, None, :]]  # (N, H, W, C)
+
+
+def _reflected(offset: Tensor, size: int) -> Tensor:
+    """Positions `offset + 0..size-1`, folded back at both borders."""
+    position = (offset + torch.arange(size, device=offset.device)) % (2 * size - 2)
+    return torch.where(position < size, position, 2 * size - 2 - position)
+
+
+def _change_colours(batch: Tensor, draws: Tensor, config: AugmentConfig) -> Tensor:
+    """Brightness, contrast, saturation: blends with black, the image's mean, its grey version."""
+    factor = (2 * draws - 1)[:, :, None, None, None]  # (3, N, 1, 1, 1) in [-1, 1)
+    x = batch.float() * (1 + config.brightness * factor[0])
+    mean = x.mean(dim=(1, 2, 3), keepdim=True)
+    x = mean + (x - mean) * (1 + config.contrast * factor[1])
+    if config.saturation and x.shape[1] == 3:
+        weights = torch.tensor(_GREY, device=x.device)[None, :, None, None]
+        grey = (x * weights).sum(dim=1, keepdim=True)
+        x = grey + (x - grey) * (1 + config.saturation * factor[2])
+    return x.clamp(0, 255)

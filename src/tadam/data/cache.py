@@ -1,0 +1,50 @@
+"""Arrays that take long to make, kept as .npy files in the user's cache folder."""
+
+import contextlib
+import shutil
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tadam.errors import UserError
+from tadam.files import cache_dir, replacing
+
+#: Arrays beyond this many bytes stay on disk, memory-mapped; smaller ones are held in memory.
+LARGE = 2 * 2**30
+
+
+def cached_array(
+    name: str, shape: tuple[int, ...], fill: Callable[[npt.NDArray[np.uint8]], None]
+) -> npt.NDArray[np.uint8]:
+    """The uint8 array called `name`, made by `fill` if it is not in the cache.
+
+    A cache that cannot be written (read-only home, full disk) costs a small array time, no more.
+    """
+    path = cache_dir() / f"{name}.npy"
+    size = int(np.prod(shape))
+    mode: Literal["r"] | None = "r" if size > LARGE else None
+    with contextlib.suppress(OSError, ValueError, EOFError):  # not there, or damaged: make it anew
+        found = np.load(path, mmap_mode=mode, allow_pickle=False)
+        if found.shape == shape and found.dtype == np.uint8:
+            return found  # type: ignore[no-any-return]
+    if mode is None:
+        array = np.empty(shape, np.uint8)
+        fill(array)
+        with contextlib.suppress(OSError), replacing(path) as temporary, open(temporary, "wb") as f:
+            np.save(f, array)
+        return array
+    path.parent.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(path.parent).free
+    if free < size + 2**30:  # a memory map on a full disk dies by signal, not by exception
+        raise UserError(
+            f"the decoded images need {size / 2**30:.1f} GB in {path.parent}, which has "
+            f"{free / 2**30:.1f} GB free: make room, or choose a smaller image size"
+        )
+    with replacing(path) as temporary:
+        file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        fill(file)
+        file.flush()
+        del file  # Windows renames no file that is mapped
+    return np.load(path, mmap_mode=mode, allow_pickle=False)  # type: ignore[no-any-return]

@@ -1,0 +1,158 @@
+"""Episodes: task number t of a seed is a pure function of (seed, t).
+
+So a resumed run, a second rank and a repeated evaluation all see the same tasks, and nothing has to
+be stored to get there. Randomness comes from the raw bits of PCG64 alone, whose stream NumPy
+guarantees; `Generator.choice` and friends may change between versions.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tadam.data.store import ImageStore
+from tadam.errors import UserError
+
+#: Independent streams of one seed: tasks, auxiliary batches, the auxiliary coin, augmentation.
+TASKS, AUXILIARY, AUXILIARY_COIN, AUGMENT_TASKS, AUGMENT_AUXILIARY = range(5)
+
+Indices = npt.NDArray[np.int64]
+
+
+def bits(seed: int, stream: int, index: int) -> np.random.PCG64:
+    """The bit generator of item `index` of a stream."""
+    return np.random.PCG64(np.random.SeedSequence([seed, stream, index]))
+
+
+def uniforms(source: np.random.PCG64, count: int) -> npt.NDArray[np.float64]:
+    """`count` doubles in [0, 1)."""
+    return (source.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _shuffled(source: np.random.PCG64, count: int) -> Indices:
+    return np.argsort(uniforms(source, count), kind="stable")
+
+
+@dataclass(frozen=True)
+class Episode:
+    """T tasks as row numbers of an `ImageStore`.
+
+    Attributes:
+        classes: Classes of each task, (T, K).
+        support: Support images, class after class, (T, K*M).
+        support_labels: 0..K-1, (T, K*M).
+        query: Query images, (T, Q).
+        query_labels: 0..K-1, (T, Q).
+    """
+
+    classes: Indices
+    support: Indices
+    support_labels: Indices
+    query: Indices
+    query_labels: Indices
+
+
+class EpisodeSampler:
+    """Draws few-shot tasks uniformly from a store.
+
+    Args:
+        store: Where the images are.
+        way: Classes in a task, K.
+        shot: Support images of a class, M.
+        queries: Query images of a task over all its classes, Q.
+        seed: With the task's number it fixes the task.
+        balanced: Spread the queries evenly over the classes, instead of drawing them from the
+            pooled remainder of the task's classes as the paper does.
+        source: What to call the data in errors.
+    """
+
+    def __init__(
+        self,
+        store: ImageStore,
+        way: int,
+        shot: int,
+        queries: int,
+        seed: int,
+        balanced: bool = False,
+        source: str = "the data",
+    ) -> None:
+        self.store, self.way, self.shot, self.queries = store, way, shot, queries
+        self.seed, self.balanced = seed, balanced
+        self._check(source)
+
+    def _check(self, source: str) -> None:
+        counts, names = self.store.counts, self.store.class_names
+        if self.way < 2 or self.shot < 1 or self.queries < 1:
+            raise UserError(
+                f"a task needs at least 2 ways, 1 shot and 1 query, "
+                f"got {self.way}, {self.shot} and {self.queries}"
+            )
+        if len(names) < self.way:
+            raise UserError(
+                f"{source} has {len(names)} classes, {self.way}-way tasks need at least "
+                f"{self.way}: lower the way or add classes"
+            )
+        # Every class must be able to serve its share; pooled queries need one image to be drawn.
+        needed = self.shot + (-(-self.queries // self.way) if self.balanced else 1)
+        smallest = int(counts.argmin())
+        if counts[smallest] < needed:
+            raise UserError(
+                f"class {names[smallest]!r} of {source} has {counts[smallest]} images, "
+                f"{self.shot}-shot with queries needs at least {needed}"
+            )
+        fewest = int(np.sort(counts)[: self.way].sum()) - self.way * self.shot
+        if fewest < self.queries:
+            raise UserError(
+                f"{source} can leave as few as {fewest} images for queries in a {self.way}-way "
+                f"{self.shot}-shot task, {self.queries} were asked for: lower the queries"
+            )
+
+    def task(self, number: int) -> Episode:
+        """Task `number` alone, T = 1."""
+        source = bits(self.seed, TASKS, number)
+        classes = _shuffled(source, len(self.store.class_names))[: self.way]
+        rows = [
+            self.store.offsets[k] + _shuffled(source, int(self.store.counts[k])) for k in classes
+        ]
+        labels = np.arange(self.way)
+        if self.balanced:
+            share = self._query_share(source)
+            query = np.concatenate([r[self.shot :][:n] for r, n in zip(rows, share, strict=True)])
+            query_labels = np.repeat(labels, share)
+        else:
+            rest = np.concatenate([r[self.shot :] for r in rows])
+            rest_labels = np.repeat(labels, [len(r) - self.shot for r in rows])
+            drawn = _shuffled(source, len(rest))[: self.queries]
+            query, query_labels = rest[drawn], rest_labels[drawn]
+        return Episode(
+            classes=classes[None],
+            support=np.concatenate([r[: self.shot] for r in rows])[None],
+            support_labels=np.repeat(labels, self.shot)[None],
+            query=query[None],
+            query_labels=query_labels[None],
+        )
+
+    def _query_share(self, source: np.random.PCG64) -> Indices:
+        """Queries of each class; what does not divide evenly goes to classes drawn at random."""
+        share = np.full(self.way, self.queries // self.way)
+        share[_shuffled(source, self.way)[: self.queries % self.way]] += 1
+        return share
+
+    def batch(self, first: int, count: int) -> Episode:
+        """Tasks `first` to `first + count - 1`, stacked."""
+        tasks = [self.task(first + i) for i in range(count)]
+        return Episode(
+            *(
+                np.concatenate([getattr(t, name) for t in tasks])
+                for name in ("classes", "support", "support_labels", "query", "query_labels")
+            )
+        )
+
+
+def auxiliary_batch(
+    store: ImageStore, size: int, seed: int, number: int
+) -> tuple[Indices, Indices]:
+    """Rows and classes of `size` images drawn uniformly, with replacement, for co-training."""
+    draws = uniforms(bits(seed, AUXILIARY, number), size)
+    rows = np.floor(draws * len(store.images)).astype(np.int64)
+    return rows, np.searchsorted(store.offsets, rows, side="right") - 1

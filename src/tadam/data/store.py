@@ -1,0 +1,71 @@
+"""ImageStore: all images of a split as one class-major uint8 array."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class ImageStore:
+    """Images sorted by class, so that a class is a range of rows.
+
+    Attributes:
+        images: (N, H, W, C) uint8, C = 1 or 3; possibly memory-mapped.
+        offsets: (n_classes + 1,) int64; class k is `images[offsets[k]:offsets[k + 1]]`.
+        class_names: Name of each class.
+    """
+
+    images: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+    class_names: tuple[str, ...]
+
+    @classmethod
+    def from_counts(
+        cls, images: npt.NDArray[np.uint8], counts: Sequence[int], class_names: Sequence[str]
+    ) -> "ImageStore":
+        """Wraps class-major images given how many each class has."""
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] not in (1, 3):
+            raise ValueError(f"images must be uint8 (N, H, W, 1 or 3), got {images.shape}")
+        if len(counts) != len(class_names) or sum(counts) != len(images):
+            raise ValueError("counts, class names and images do not match")
+        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        return cls(images, offsets, tuple(class_names))
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Images of each class, (n_classes,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def image_size(self) -> int:
+        return int(self.images.shape[1])
+
+    @property
+    def channels(self) -> int:
+        return int(self.images.shape[3])
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """Class of each image, (N,)."""
+        return np.repeat(np.arange(len(self.class_names)), self.counts)
+
+    def class_range(self, start: int, stop: int) -> "ImageStore":
+        """The classes from `start` up to `stop`, as a view that copies no image."""
+        first, last = self.offsets[start], self.offsets[stop]
+        return ImageStore(
+            self.images[first:last],
+            self.offsets[start : stop + 1] - first,
+            self.class_names[start:stop],
+        )
+
+    def channel_statistics(self, most: int = 10_000) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel on the 0-255 scale.
+
+        Taken from evenly spaced images, `most` at the most, so that it costs the same on any set.
+        """
+        every = max(1, -(-len(self.images) // most))
+        pixels = self.images[::every].astype(np.float64)
+        mean, std = pixels.mean(axis=(0, 1, 2)), pixels.std(axis=(0, 1, 2))
+        return mean.tolist(), np.maximum(std, 1.0).tolist()  # a constant channel has no spread

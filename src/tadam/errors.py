@@ -1,0 +1,12 @@
+"""The two errors a user can meet: a mistake of theirs, and a run that went wrong."""
+
+
+class UserError(ValueError):
+    """Something the user can put right: one sentence that says what, where and what to do.
+
+    The command line prints the sentence and exits with 2.
+    """
+
+
+class RunFailed(RuntimeError):
+    """A run that could not go on, such as one that diverged. The command line exits with 1."""

@@ -1,0 +1,81 @@
+"""Writing without losing: temporary file, fsync, rename; and where data and caches live."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+
+from tadam.errors import UserError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path`; on success it is synced and takes the name.
+
+    If the block raises, the temporary file is removed and `path` stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes it private
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file in one piece or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_with(path: Path, save: Callable[[Path], None]) -> None:
+    """Lets `save` write a file to a temporary path, then puts it in place."""
+    with replacing(path) as temporary:
+        save(temporary)
+
+
+def cache_dir() -> Path:
+    """The user's cache folder for tadam (not created)."""
+    return Path(platformdirs.user_cache_dir("tadam", appauthor=False))
+
+
+def data_dir(chosen: Path | None = None) -> Path:
+    """Where data sets are: `--data`, else `$TADAM_DATA`, else the cache folder."""
+    if chosen is not None:
+        if not chosen.is_dir():
+            raise UserError(f"the data folder {chosen} does not exist: create it or correct --data")
+        return chosen
+    from_environment = os.environ.get("TADAM_DATA")
+    if from_environment:
+        if not Path(from_environment).is_dir():
+            raise UserError(
+                f"$TADAM_DATA is {from_environment}, which is not a folder: correct or unset it"
+            )
+        return Path(from_environment)
+    return cache_dir()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return  # Windows cannot open a folder, and makes renames durable by itself
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,128 @@
+"""Model files: weights as safetensors, the recipe and what it was trained on in the metadata.
+
+Nothing here unpickles, and a file is never trusted: what it claims is compared with the shapes it
+holds before any memory is set aside.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tadam.config import Config
+from tadam.errors import UserError
+from tadam.files import write_with
+from tadam.model import InputSpec, Tadam, build_model
+
+FORMAT = 1
+BEST = "best.safetensors"
+_KEY = "tadam"
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model file says of its weights.
+
+    Attributes:
+        config: The recipe.
+        spec: Channels, image size and training classes.
+        step: Training steps behind the weights.
+        validation: Accuracy on the validation tasks, as `{"accuracy": ..., "ci95": ...}`.
+    """
+
+    config: Config
+    spec: InputSpec
+    step: int = 0
+    validation: dict[str, float] = field(default_factory=dict)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
+    """Writes tensors and their description in one piece; `extra` must be JSON."""
+    text = json.dumps(
+        {
+            "format": FORMAT,
+            "recipe": info.config.to_toml(),
+            "spec": asdict(info.spec),
+            "step": info.step,
+            "validation": info.validation,
+            **extra,
+        }
+    )
+    # safetensors keeps no strides; a channels_last weight is stored in plain order
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_with(path, lambda temporary: save_file(plain, temporary, metadata={_KEY: text}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, Any]]:
+    """Reads what `write_tensors` wrote: tensors, description, and the JSON as it stands."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{path} is not a complete safetensors file ({error}): copy or train it again"
+        ) from None
+    try:
+        raw = json.loads(metadata[_KEY])
+        if raw["format"] != FORMAT:
+            raise UserError(
+                f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
+            )
+        spec = InputSpec(**{k: int(v) for k, v in raw["spec"].items()})
+        info = ModelInfo(
+            Config.from_toml(raw["recipe"], str(path)), spec, int(raw["step"]), raw["validation"]
+        )
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+        raise UserError(f"{path} was not written by tadam: its metadata is missing") from None
+    if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
+        raise UserError(f"{path} claims images of {spec}: not a model of ours")
+    return tensors, info, raw
+
+
+def save_model(path: Path, model: Tadam, info: ModelInfo) -> None:
+    """Writes a model that can be evaluated or deployed."""
+    write_tensors(path, model.state_dict(), info)
+
+
+def load_model(path: Path) -> tuple[Tadam, ModelInfo]:
+    """Reads a model, ready to evaluate."""
+    tensors, info, _ = read_tensors(path)
+    return assemble(tensors, info, path), info
+
+
+def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
+    """The model that `info` describes, holding `tensors`; they must fit exactly."""
+    with torch.device("meta"):  # shapes only, so a false claim costs no memory
+        claimed = build_model(info.config, info.spec)
+    expected = {name: tensor.shape for name, tensor in claimed.state_dict().items()}
+    for name in sorted(expected.keys() | tensors.keys()):
+        found = tensors.get(name)
+        if name not in expected or found is None or found.shape != expected[name]:
+            raise UserError(
+                f"{path} does not fit the architecture it names: tensor {name} is "
+                f"{'missing' if found is None else tuple(found.shape)}, expected "
+                f"{tuple(expected[name]) if name in expected else 'nothing'}"
+            )
+    model = build_model(info.config, info.spec)
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def find_model(name: str | Path) -> Path:
+    """The weights file that a model argument means: a file, or a run folder's best weights."""
+    path = Path(name)
+    if path.is_dir():
+        if not (path / BEST).is_file():
+            raise UserError(f"{path} holds no {BEST}: train there first, or name a weights file")
+        return path / BEST
+    if path.is_file():
+        return path
+    raise UserError(f"there is no model {str(name)!r}: give a run folder or a .safetensors file")

@@ -1,0 +1,1 @@
+"""Networks: backbones, FiLM and the task embedding network."""

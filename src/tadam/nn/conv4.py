@@ -1,0 +1,47 @@
+"""Conv-4, the backbone of Prototypical Networks (Snell et al., 2017) and of the paper's Table 2."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tadam.nn.backbone import Backbone
+from tadam.nn.conv_unit import ACTIVATIONS, ConvUnit
+from tadam.nn.film import Film
+
+
+class Conv4(Backbone):
+    """Four conv units, each followed by an activation and a 2x2 max-pool.
+
+    Args:
+        in_channels: 1 or 3.
+        width: Filters of every convolution; 64 in the literature.
+        embedding: `flat` keeps the last feature map as one vector (Snell et al.), `pooled` averages
+            it over space.
+        activation: `relu` in the literature, or `swish`.
+        image_size: Side of the input; only `flat` depends on it.
+    """
+
+    pre_pool_layers = (0, 1, 2, 3)
+
+    def __init__(
+        self,
+        in_channels: int = 3,
+        width: int = 64,
+        embedding: str = "flat",
+        activation: str = "relu",
+        image_size: int = 32,
+    ) -> None:
+        super().__init__()
+        self.units = nn.ModuleList(
+            ConvUnit(in_channels if i == 0 else width, width) for i in range(4)
+        )
+        self.flat = embedding == "flat"
+        self.activation = ACTIVATIONS[activation]
+        side = image_size // 16  # four pools, rounding down as in the literature
+        self.feature_size = width * side * side if self.flat else width
+        self.conditioned_widths = (width,) * 4
+
+    def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
+        """Embeds images, (T*N, C, H, W) -> (T*N, D)."""
+        for i, unit in enumerate(self.units):
+            x = F.max_pool2d(self.activation(unit(x, film[i] if film else None)), 2)
+        return x.flatten(1) if self.flat else x.mean(dim=(2, 3))

@@ -1,0 +1,70 @@
+"""ResNet-12, the paper's feature extractor, with a FiLM input for each of its 12 convolutions."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tadam.nn.backbone import Backbone
+from tadam.nn.conv_unit import ACTIVATIONS, ConvUnit
+from tadam.nn.film import Film
+
+
+class ResidualBlock(nn.Module):
+    """Three conv units with a 1x1 shortcut (TADAM, fig. S1b).
+
+    Swish follows units 1 and 2; after unit 3 the shortcut is added, then swish, then the pool.
+    FiLM acts before the sum; the shortcut is not conditioned.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, pool: bool, activation: str) -> None:
+        super().__init__()
+        self.units = nn.ModuleList(
+            ConvUnit(in_channels if i == 0 else out_channels, out_channels) for i in range(3)
+        )
+        self.shortcut = ConvUnit(in_channels, out_channels, kernel_size=1)
+        self.pool = pool
+        self.activation = ACTIVATIONS[activation]
+
+    def forward(self, x: Tensor, modulations: Film | None = None) -> Tensor:
+        """(T*N, C_in, H, W) -> (T*N, C_out, H', W'), H' = ceil(H / 2) if the block pools."""
+        residual = self.shortcut(x)
+        for i, unit in enumerate(self.units):
+            x = unit(x, modulations[i] if modulations else None)
+            x = x + residual if i == 2 else x
+            x = self.activation(x)
+        # ceil mode keeps odd sizes such as 21 (84 / 4) from losing their last row
+        return F.max_pool2d(x, 2, ceil_mode=True) if self.pool else x
+
+
+class ResNet12(Backbone):
+    """Four residual blocks of widths w, 2w, 4w, 8w and a global average pool.
+
+    Args:
+        in_channels: 1 or 3.
+        width: w; the paper has 64.
+        pools: How many blocks, from the first on, end in a 2x2 max-pool. The paper's text has 4,
+            the authors' code 3.
+        activation: `swish` or `relu`.
+    """
+
+    #: Indices of the convolutions that precede a max-pool in the paper: layers 3, 6, 9 and 12.
+    pre_pool_layers = (2, 5, 8, 11)
+
+    def __init__(
+        self, in_channels: int = 3, width: int = 64, pools: int = 3, activation: str = "swish"
+    ) -> None:
+        super().__init__()
+        widths = [width * 2**i for i in range(4)]
+        self.blocks = nn.ModuleList(
+            ResidualBlock(
+                in_channels if i == 0 else widths[i - 1], widths[i], i < pools, activation
+            )
+            for i in range(4)
+        )
+        self.feature_size = widths[-1]
+        self.conditioned_widths = tuple(w for w in widths for _ in range(3))
+
+    def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
+        """Embeds images, (T*N, C, H, W) -> (T*N, 8w); `film` holds 12 modulations."""
+        for i, block in enumerate(self.blocks):
+            x = block(x, film[3 * i : 3 * i + 3] if film else None)
+        return x.mean(dim=(2, 3))

@@ -1,0 +1,84 @@
+"""TEN, the task embedding network: task representation -> FiLM for every conditioned layer.
+
+TADAM sec. 2.2 and supplement S1: `gamma = 1 + gamma0 * h(c)`, `beta = beta0 * g(c)`. The scalars
+gamma0 and beta0 start at zero and carry an L2 penalty, so a layer is conditioned only as far as
+that pays.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class ResidualMLP(nn.Module):
+    """Three fully connected layers, the last two with skip connections, the last linear."""
+
+    def __init__(self, in_features: int, width: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(in_features, width)
+        self.hidden = nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(T, in_features) -> (T, width)."""
+        x = F.silu(self.project(x))
+        x = F.silu(self.hidden(x) + x)
+        out: Tensor = self.out(x) + x
+        return out
+
+
+class LayerConditioner(nn.Module):
+    """Scale and shift of one convolution, damped by its own scalars gamma0 and beta0."""
+
+    def __init__(self, in_features: int, width: int) -> None:
+        super().__init__()
+        self.gamma_net = ResidualMLP(in_features, width)
+        self.beta_net = ResidualMLP(in_features, width)
+        self.gamma0 = nn.Parameter(torch.zeros(()))
+        self.beta0 = nn.Parameter(torch.zeros(()))
+
+    def forward(self, task: Tensor) -> tuple[Tensor, Tensor]:
+        """(T, in_features) -> gamma and beta, each (T, width)."""
+        return 1 + self.gamma0 * self.gamma_net(task), self.beta0 * self.beta_net(task)
+
+
+class TaskEmbeddingNetwork(nn.Module):
+    """Conditions the chosen layers of a backbone on a task representation.
+
+    Args:
+        in_features: Size of the task representation.
+        widths: Channels of each convolution of the backbone, in order.
+        layers: Indices of the convolutions to condition.
+    """
+
+    def __init__(self, in_features: int, widths: Sequence[int], layers: Sequence[int]) -> None:
+        super().__init__()
+        self.depth = len(widths)
+        self.conditioners = nn.ModuleDict(
+            {str(i): LayerConditioner(in_features, widths[i]) for i in layers}
+        )
+
+    def forward(self, task: Tensor) -> list[tuple[Tensor, Tensor] | None]:
+        """(T, in_features) -> one (gamma, beta) pair of (T, C) per conditioned layer, else None."""
+        film: list[tuple[Tensor, Tensor] | None] = [None] * self.depth
+        for i, conditioner in self.conditioners.items():
+            film[int(i)] = conditioner(task)
+        return film
+
+    def multipliers(self) -> dict[int, tuple[float, float]]:
+        """gamma0 and beta0 by layer number, counted from 1 as in the paper's figure 3."""
+        return {
+            int(i) + 1: (layer.gamma0.item(), layer.beta0.item())
+            for i, layer in self.conditioners.items()
+            if isinstance(layer, LayerConditioner)
+        }
+
+
+def initialise_ten(ten: TaskEmbeddingNetwork, generator: torch.Generator | None = None) -> None:
+    """Glorot-uniform weights and zero biases; gamma0 and beta0 stay at zero."""
+    for layer in ten.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)

@@ -1,0 +1,31 @@
+"""Recipes by name: the TOML files of this folder."""
+
+import difflib
+from importlib import resources
+from pathlib import Path
+
+from tadam.config import Config
+from tadam.errors import UserError
+
+
+def recipe_names() -> list[str]:
+    """Names of the shipped recipes."""
+    folder = resources.files(__package__)
+    return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+
+
+def load_recipe(recipe: str | Path) -> Config:
+    """Reads a shipped recipe by its name, or any TOML file by its path."""
+    name, path = str(recipe).removesuffix(".toml"), Path(recipe)
+    if path.is_file():
+        try:
+            return Config.from_toml(path.read_text(encoding="utf-8"), str(path))
+        except UnicodeDecodeError:
+            raise UserError(f"{path} is not a text file: a recipe is TOML in UTF-8") from None
+    names = recipe_names()
+    if name in names:
+        text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+        return Config.from_toml(text, f"recipe {name}")
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else "'tadam recipes' lists the shipped ones"
+    raise UserError(f"unknown recipe {str(recipe)!r}, and no file of that name ({hint})")

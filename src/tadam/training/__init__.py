@@ -1,0 +1,1 @@
+"""Training: steps, schedules, run folders and checkpoints."""

@@ -1,0 +1,78 @@
+"""The training state of a run: everything that step t + 1 depends on, in one safetensors file.
+
+Tasks, augmentation and schedules are functions of the step, so weights, batch-norm statistics, both
+momentum buffers and a few counters are the whole of it.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tadam.errors import UserError
+from tadam.modelfile import ModelInfo, read_tensors, write_tensors
+from tadam.training.trainer import Trainer
+
+LAST = "last.safetensors"
+
+
+@dataclass
+class Counters:
+    """Where a run stands.
+
+    Attributes:
+        step: Steps done.
+        best_accuracy: Best validation accuracy so far, -1 before the first.
+        best_ci95: Half its 95% interval.
+        best_step: Steps done when it was reached.
+        stale: Validations since then.
+        stopped_early: Whether patience has run out.
+        seconds: Time spent in all sessions of this run.
+    """
+
+    step: int = 0
+    best_accuracy: float = -1.0
+    best_ci95: float = 0.0
+    best_step: int = 0
+    stale: int = 0
+    stopped_early: bool = False
+    seconds: float = 0.0
+
+
+def save_state(path: Path, trainer: Trainer, counters: Counters, info: ModelInfo) -> None:
+    """Writes the training state."""
+    write_tensors(path, _tensors(trainer), info, counters=asdict(counters))
+
+
+def load_state(path: Path, trainer: Trainer) -> Counters:
+    """Puts the training state back into a trainer built from the same recipe."""
+    tensors, _, raw = read_tensors(path)
+    current = _tensors(trainer)
+    if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in current.items()}:
+        raise UserError(f"{path} holds the state of another architecture: choose another --out")
+    with torch.no_grad():
+        for name, tensor in current.items():
+            tensor.copy_(tensors[name])
+    try:
+        return Counters(**raw["counters"])
+    except (KeyError, TypeError):
+        raise UserError(
+            f"{path} holds weights but no training state: it cannot be resumed"
+        ) from None
+
+
+def _tensors(trainer: Trainer) -> dict[str, Tensor]:
+    """The live tensors of a trainer by name; momentum that has not begun is zero."""
+    tensors = {f"model.{name}": t for name, t in trainer.model.state_dict().items()}
+    names = {parameter: name for name, parameter in trainer.model.named_parameters()}
+    for kind in ("few_shot", "auxiliary"):
+        optimiser = getattr(trainer, kind)
+        for group in optimiser.param_groups:
+            for parameter in group["params"]:
+                state = optimiser.state[parameter]
+                # A zero buffer gives the same first update as none at all.
+                if state.get("momentum_buffer") is None:
+                    state["momentum_buffer"] = torch.zeros_like(parameter)
+                tensors[f"{kind}.{names[parameter]}"] = state["momentum_buffer"]
+    return tensors

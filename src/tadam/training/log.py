@@ -1,0 +1,64 @@
+"""The run's log: one JSON object per line, and TensorBoard if asked for."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tadam.errors import UserError
+from tadam.files import write_text
+
+LOG = "log.jsonl"
+
+
+class RunLog:
+    """Appends records to `log.jsonl`.
+
+    On resume, records beyond the checkpoint's step are dropped: they are about to be made again.
+    """
+
+    def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
+        self._path = folder / LOG
+        if self._path.exists():
+            kept = [r for r in read_log(folder) if r["step"] <= step]
+            write_text(self._path, "".join(json.dumps(r) + "\n" for r in kept))
+        self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+        self._board = _tensorboard(folder, step) if tensorboard else None
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Adds a record; it must have a `step`."""
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in record.items():
+                if isinstance(value, int | float) and name != "step":
+                    self._board.add_scalar(name, value, record["step"])
+
+    def close(self) -> None:
+        os.fsync(self._file.fileno())
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """All whole records of a run's log; a line cut short by a crash is passed over."""
+    records = []
+    for line in (folder / LOG).read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(record, dict) and "step" in record:
+            records.append(record)
+    return records
+
+
+def _tensorboard(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError(
+            "run.tensorboard needs TensorBoard: pip install 'tadam[tensorboard]'"
+        ) from None
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)

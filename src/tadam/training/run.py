@@ -1,0 +1,281 @@
+"""A training run in a folder: loop, validation, checkpoints, log, interruption and resumption."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+
+from tadam.allocator import keep_large_blocks
+from tadam.config import Config
+from tadam.data.catalogue import load_splits
+from tadam.data.episodes import EpisodeSampler
+from tadam.data.store import ImageStore
+from tadam.device import choose_device
+from tadam.errors import RunFailed, UserError
+from tadam.evaluation import Evaluation, evaluate_tasks
+from tadam.files import write_text
+from tadam.model import InputSpec, build_model, initialise
+from tadam.modelfile import BEST, ModelInfo, save_model
+from tadam.recipes import load_recipe
+from tadam.training.checkpoint import LAST, Counters, load_state, save_state
+from tadam.training.log import RunLog
+from tadam.training.trainer import StepResult, Trainer
+
+RECIPE = "recipe.toml"
+
+
+class Reporter(Protocol):
+    """Someone who watches a run; see `tadam.training.progress`."""
+
+    def start(self, step: int, steps: int) -> None: ...
+    def step(self, step: int, record: dict[str, Any] | None) -> None: ...
+    def validated(self, record: dict[str, Any], best: bool) -> None: ...
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """Where a run ended: the folder, its best validation accuracy and when that was."""
+
+    folder: Path
+    steps: int
+    best_accuracy: float
+    best_ci95: float
+    best_step: int
+    seconds: float
+
+
+def train(
+    recipe: str | Path | Config,
+    out: str | Path,
+    *,
+    dataset: str | None = None,
+    settings: Sequence[str] = (),
+    resume: bool = False,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+) -> TrainingResult:
+    """Trains a model by a recipe into a folder.
+
+    Args:
+        recipe: A shipped recipe's name, a TOML file, or a `Config`.
+        out: Run folder; must not hold another run unless `resume`.
+        dataset: Replaces the recipe's data set.
+        settings: Changes such as `backbone.width=16`, applied in order.
+        resume: Go on from the folder's last checkpoint, bit for bit as if never stopped.
+        device: auto, cpu, cuda or mps.
+        reporter: Is told of progress.
+
+    Returns:
+        The best validation accuracy; the weights behind it are in `out/best.safetensors`.
+    """
+    config = recipe if isinstance(recipe, Config) else load_recipe(recipe)
+    config = config.with_settings(list(settings))
+    if dataset is not None:
+        config = replace(config, data=replace(config.data, name=dataset))
+    folder = Path(out)
+    chosen_device = choose_device(device)
+    _check_folder(folder, config, resume)
+    splits = load_splits(config.data)
+    return _Run(config, folder, splits, chosen_device, reporter).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        splits: dict[str, ImageStore],
+        device: torch.device,
+        reporter: Reporter | None,
+    ) -> None:
+        keep_large_blocks()
+        store, validation = splits["train"], config.validation
+        classes = len(store.class_names) if config.auxiliary.enabled else 0
+        self.spec = InputSpec(store.channels, store.image_size, classes)
+        self.config, self.folder, self.reporter = config, folder, reporter
+        model = build_model(config, self.spec)
+        initialise(model, config, *store.channel_statistics())
+        self.trainer = Trainer(config, model, store, device)
+        self.validation = EpisodeSampler(
+            splits["val"],
+            config.episode.way,
+            config.episode.shot,
+            validation.queries,
+            validation.seed,
+            source=f"the val split of {config.data.name}",
+        )
+        self.counters = Counters()
+
+    def run(self) -> TrainingResult:
+        """All checks are behind us: from here on the folder is written to."""
+        last = self.folder / LAST
+        if last.exists():
+            self.counters = load_state(last, self.trainer)
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_text(self.folder / RECIPE, self.config.to_toml())
+        log = RunLog(self.folder, self.counters.step, self.config.run.tensorboard)
+        try:
+            with _interruption() as interrupted:
+                self._loop(log, interrupted)
+        finally:
+            log.close()
+            if self.reporter:
+                self.reporter.stop()
+        c = self.counters
+        return TrainingResult(
+            self.folder, c.step, c.best_accuracy, c.best_ci95, c.best_step, c.seconds
+        )
+
+    def _loop(self, log: RunLog, interrupted: Callable[[], bool]) -> None:
+        run, validation, counters = self.config.run, self.config.validation, self.counters
+        steps = self.config.schedule.episodes
+        before, started = counters.seconds, time.monotonic()
+        window = _Window()
+        if self.reporter:
+            self.reporter.start(counters.step, steps)
+        while counters.step < steps and not counters.stopped_early:
+            window.add(self.trainer.step(counters.step))
+            counters.step += 1
+            counters.seconds = before + time.monotonic() - started
+            done, record = counters.step == steps, None
+            validate = done or counters.step % validation.every == 0
+            checkpoint = done or validate or counters.step % run.checkpoint_every == 0
+            stop = interrupted()
+            if checkpoint or stop or counters.step % run.log_every == 0:
+                record = self._record(window)
+                log.write(record)
+                window = _Window()
+            if self.reporter:
+                self.reporter.step(counters.step, record)
+            if validate and not stop:
+                self._validate(log)
+            if checkpoint or stop:
+                self._save_state()
+            if stop:
+                raise RunFailed(
+                    f"stopped after step {counters.step} of {steps}; the checkpoint is in "
+                    f"{self.folder}: the same command with --resume goes on from there"
+                )
+
+    def _record(self, window: "_Window") -> dict[str, Any]:
+        """The log record of the steps since the last one; a diverged loss ends the run here."""
+        record = {"step": self.counters.step, **window.summary()}
+        record["alpha"] = self.trainer.model.metric.alpha.item()
+        record["learning_rate"] = self.trainer.few_shot.param_groups[0]["lr"]
+        record["seconds"] = round(self.counters.seconds, 3)
+        for name in ("loss", "auxiliary_loss"):
+            loss = record.get(name)
+            if loss is not None and not abs(loss) <= self.config.run.max_loss:  # also if NaN
+                has_checkpoint = (self.folder / LAST).exists()
+                raise RunFailed(
+                    f"{name} became {loss:.4g} by step {self.counters.step}: training diverged; "
+                    + (f"the last good checkpoint is {self.folder / LAST}; " * has_checkpoint)
+                    + "try a lower optimiser.learning_rate"
+                )
+        return record
+
+    def _validate(self, log: RunLog) -> None:
+        counters, patience = self.counters, self.config.validation.patience
+        result = evaluate_tasks(
+            self.trainer.model, self.validation, self.config.validation.tasks, both=False
+        )
+        best = result.accuracy > counters.best_accuracy
+        if best:
+            counters.best_accuracy, counters.best_ci95 = result.accuracy, result.ci95 or 0.0
+            counters.best_step, counters.stale = counters.step, 0
+            save_model(self.folder / BEST, self.trainer.model, self._info(result))
+        else:
+            counters.stale += 1
+            counters.stopped_early = 0 < patience <= counters.stale
+        record: dict[str, Any] = {
+            "step": counters.step,
+            "val_accuracy": result.accuracy,
+            "val_ci95": result.ci95,
+        }
+        if self.trainer.model.ten is not None:
+            multipliers = self.trainer.model.ten.multipliers()
+            record["gamma0"] = {str(layer): g for layer, (g, _) in multipliers.items()}
+            record["beta0"] = {str(layer): b for layer, (_, b) in multipliers.items()}
+        log.write(record)
+        if self.reporter:
+            self.reporter.validated(record, best)
+
+    def _save_state(self) -> None:
+        save_state(self.folder / LAST, self.trainer, self.counters, self._info())
+
+    def _info(self, result: Evaluation | None = None) -> ModelInfo:
+        validation = {"accuracy": result.accuracy, "ci95": result.ci95 or 0.0} if result else {}
+        return ModelInfo(self.config, self.spec, self.counters.step, validation)
+
+
+class _Window:
+    """Sums of what happened since the last log record."""
+
+    def __init__(self) -> None:
+        self._results: list[StepResult] = []
+        self._started = time.monotonic()
+
+    def add(self, result: StepResult) -> None:
+        self._results.append(result)
+
+    def summary(self) -> dict[str, Any]:
+        images = sum(r.images for r in self._results)
+        elapsed = max(time.monotonic() - self._started, 1e-9)
+        record: dict[str, Any] = {"images_per_second": round(images / elapsed, 1)}
+        for name in ("loss", "accuracy", "auxiliary_loss", "auxiliary_accuracy"):
+            values = [v for r in self._results if (v := getattr(r, name)) is not None]
+            if values:
+                record[name] = torch.stack(values).mean().item()
+        return record
+
+
+def _check_folder(folder: Path, config: Config, resume: bool) -> None:
+    """Refuses to write over anything: another run, another recipe, somebody's files."""
+    if folder.is_file():
+        raise UserError(f"{folder} is a file: choose a folder for the run with --out")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    recipe = folder / RECIPE
+    if not recipe.exists():
+        raise UserError(f"{folder} holds other files: choose a new folder with --out")
+    if not resume:
+        raise UserError(
+            f"{folder} already holds a run: add --resume to go on with it, or choose another --out"
+        )
+    theirs = Config.from_toml(recipe.read_text(encoding="utf-8"), str(recipe))
+    differing = config.differences(theirs)
+    if differing:
+        raise UserError(
+            f"{folder} holds a run of another recipe ({'; '.join(differing[:3])}): "
+            "resume with the same settings, or choose another --out"
+        )
+
+
+@contextmanager
+def _interruption() -> Iterator[Callable[[], bool]]:
+    """Turns Ctrl-C and SIGTERM into a flag; a second Ctrl-C interrupts at once."""
+    received = False
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal received
+        if received:
+            signal.default_int_handler(number, frame)
+        received = True
+
+    try:
+        previous = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: whoever runs us handles signals
+        previous = {}
+    try:
+        yield lambda: received
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)
