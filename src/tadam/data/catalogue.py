@@ -9,7 +9,8 @@ import numpy as np
 from tadam.config import DataConfig
 from tadam.data import shapes
 from tadam.data.cache import cached_array
-from tadam.data.folder import class_files, load_folder
+from tadam.data.decode import decode
+from tadam.data.folder import DEFAULT_IMAGE_SIZE, class_files, load_folder
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
 
@@ -61,8 +62,7 @@ def load_splits(config: DataConfig, progress: Progress | None = None) -> dict[st
         progress: Called with (done, in all) while images are decoded.
     """
     if config.name.startswith(FOLDER_PREFIX):
-        folder = Path(config.name.removeprefix(FOLDER_PREFIX)).expanduser()
-        return load_folder(folder, config.image_size, config.split_seed, progress)
+        return load_folder(_folder(config.name), config.image_size, config.split_seed, progress)
     if config.name == "shapes":
         if config.image_size not in (0, shapes.IMAGE_SIZE):
             raise UserError(
@@ -79,6 +79,13 @@ def load_split(config: DataConfig, split: str, progress: Progress | None = None)
     if split not in SPLITS:
         raise UserError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}")
     return load_splits(config, progress)[split]
+
+
+def shapes_are_intact() -> bool:
+    """Whether the cached copy of `shapes` is what the code draws."""
+    drawn, order = shapes.draw(), [k for part in SPLITS for k in shapes.split_classes()[part]]
+    cached = np.concatenate([store.images for store in load_shapes().values()])
+    return np.array_equal(cached, drawn[order].reshape(cached.shape))
 
 
 def load_shapes() -> dict[str, ImageStore]:
@@ -100,8 +107,22 @@ def load_shapes() -> dict[str, ImageStore]:
     return stores
 
 
-def folder_of(name: str) -> dict[str, list[Path]] | None:
-    """The image files of `folder:PATH` by class; None for any other data set."""
+def verify(name: str, progress: Progress | None = None) -> list[str]:
+    """Checks every image of a data set and returns one sentence per problem."""
     if not name.startswith(FOLDER_PREFIX):
-        return None
-    return class_files(Path(name.removeprefix(FOLDER_PREFIX)).expanduser())
+        load_splits(DataConfig(name))  # an unknown name is the user's mistake
+        return [] if shapes_are_intact() else [f"the cached copy of {name} was not as drawn"]
+    files = [path for part in class_files(_folder(name)).values() for path in part]
+    problems = []
+    for i, path in enumerate(files):
+        try:
+            decode(path, DEFAULT_IMAGE_SIZE)
+        except UserError as error:
+            problems.append(str(error))
+        if progress:
+            progress(i + 1, len(files))
+    return problems
+
+
+def _folder(name: str) -> Path:
+    return Path(name.removeprefix(FOLDER_PREFIX)).expanduser()

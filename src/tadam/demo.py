@@ -1,0 +1,123 @@
+"""`tadam demo`: trains TADAM and what it improves on, measures them all, writes a report."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tadam.config import Config
+from tadam.data.catalogue import load_splits
+from tadam.data.episodes import EpisodeSampler
+from tadam.data.store import ImageStore
+from tadam.demo_report import Row, write_report
+from tadam.evaluation import Evaluation, evaluate_tasks
+from tadam.files import write_text
+from tadam.model import InputSpec, Tadam, build_model, initialise
+from tadam.modelfile import BEST, load_model
+from tadam.recipes import load_recipe
+from tadam.terminal import percent, progress_bar
+from tadam.training.progress import TerminalReporter
+from tadam.training.run import train
+
+#: Tasks, queries and seed of every number the demo prints.
+TASKS, QUERIES, SEED = 500, 100, 0
+
+_PLAIN = ("conditioning.enabled=false", "auxiliary.enabled=false", "schedule.episodes=250")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model of the demo: name in tables, run folder, changes to the demo's recipe."""
+
+    name: str
+    folder: str
+    settings: tuple[str, ...]
+
+
+CONTESTANTS = (
+    Contestant(
+        "Prototypical Network, no scaling",
+        "prototypical",
+        (*_PLAIN, "metric.alpha=1.0", "metric.learn_alpha=false"),
+    ),
+    Contestant("Prototypical Network, scaled", "scaled", _PLAIN),
+    Contestant("TADAM", "tadam", ()),
+)
+
+
+def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> Path:
+    """Runs the whole demo into a folder and returns the report's path.
+
+    A demo that was stopped goes on where it was; a finished one only measures again.
+
+    Args:
+        folder: Gets a run folder per model, `results.json` and `report.html`.
+        console: Where the story is told.
+        settings: Changes to every model's recipe.
+    """
+    started = time.monotonic()
+    recipe = load_recipe("demo")
+    with console.status("drawing the benchmark (once, then it is cached) ..."):
+        stores = load_splits(recipe.data)
+    train_classes, val_classes, test_classes = (len(s.class_names) for s in stores.values())
+    console.print(
+        f"[bold]shapes[/bold]: {train_classes} classes to learn from, {val_classes} to choose on, "
+        f"{test_classes} never seen before to be tested on"
+    )
+    sampler = EpisodeSampler(stores["test"], 5, 5, QUERIES, SEED)
+    pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TASKS)
+    rows = [Row("Raw pixels, nearest class mean", pixels.accuracy, pixels.ci95)]
+    for contestant in CONTESTANTS:
+        console.print(f"\n[bold]{contestant.name}[/bold]")
+        run = train(
+            recipe.with_settings([*contestant.settings, *settings]),
+            folder / contestant.folder,
+            resume=True,
+            reporter=TerminalReporter(console),
+        )
+        model, _ = load_model(run.folder / BEST)
+        with progress_bar("testing") as progress:
+            result = evaluate_tasks(model, sampler, TASKS, progress=progress)
+        rows += _rows(contestant.name, result)
+    console.print()
+    console.print(_table(rows))
+    minutes = (time.monotonic() - started) / 60
+    write_text(folder / "results.json", json.dumps([vars(row) for row in rows], indent=2) + "\n")
+    runs = {c.name: folder / c.folder for c in CONTESTANTS}
+    report = folder / "report.html"
+    write_report(report, rows, runs, model, result, sampler, minutes)
+    console.print(
+        f"\n{minutes:.1f} minutes. Now open [bold]{report}[/bold], then try\n"
+        f"  tadam evaluate {run.folder} --dataset shapes --shot 1      one picture per class\n"
+        "  tadam train images --dataset folder:PATH               your own pictures",
+        soft_wrap=True,
+    )
+    return report
+
+
+def pixel_model(recipe: Config, store: ImageStore) -> Tadam:
+    """Nearest class mean on raw pixels, as a model like any other."""
+    config = recipe.with_settings(["conditioning.enabled=false", "backbone.name=pixels"])
+    model = build_model(config, InputSpec(store.channels, store.image_size, 0))
+    initialise(model, config, *store.channel_statistics())
+    return model
+
+
+def _rows(name: str, result: Evaluation) -> list[Row]:
+    if result.accuracy_unconditioned is None:
+        return [Row(name, result.accuracy, result.ci95)]
+    return [
+        Row(f"{name}, conditioning off", result.accuracy_unconditioned, result.ci95_unconditioned),
+        Row(f"{name}, conditioning on", result.accuracy, result.ci95),
+    ]
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table("5-way 5-shot, unseen classes", "accuracy", title_justify="left")
+    for row in rows:
+        table.add_row(row.name, percent(row.accuracy, row.ci95))
+    table.caption = f"{TASKS} tasks x {QUERIES} queries, 95% interval over tasks, seed {SEED}"
+    return table

@@ -1,0 +1,212 @@
+"""The command line: a mistake gets one sentence and exit code 2, and writes nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from tiny import SETTINGS, arguments, write_image_folder
+
+from tadam.cli import main
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Runs `tadam ARGS` in this process."""
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["tadam", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "200")
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_image_folder(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module")
+def trained(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tadam import train
+
+    out = tmp_path_factory.mktemp("runs") / "tiny"
+    train("images", out, dataset=f"folder:{images}", settings=SETTINGS, device="cpu")
+    return out
+
+
+def train_arguments(dataset: object, out: Path, *settings: str) -> list[object]:
+    changes = arguments((*SETTINGS, *settings))
+    return ["train", "images", "--dataset", f"folder:{dataset}", "--out", out, *changes]
+
+
+def assert_one_sentence(result: Result, *words: str) -> None:
+    assert result.code == 2, result.err
+    assert result.err.count("\n") == 1
+    assert result.err.startswith("error: ")
+    assert "Traceback" not in result.err
+    for word in words:
+        assert word in result.err
+
+
+def test_help_of_every_command_fits_a_screen_and_needs_no_torch(tadam) -> None:
+    for command in ((), ("train",), ("evaluate",), ("sweep", "alpha"), ("data", "show"), ("demo",)):
+        result = tadam(*command, "--help")
+        assert result.code == 0
+        assert "Usage: tadam" in result.out
+        assert result.out.count("\n") <= 40
+    check = "import sys, tadam.cli; assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_version_is_printed(tadam) -> None:
+    assert tadam("--version").out.startswith("tadam 0.")
+
+
+def test_an_unknown_command_is_bad_usage(tadam) -> None:
+    assert tadam("trian").code == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["backbone.wdth=4"], ["backbone.wdth", "backbone.width"]),
+        (["backbone.width=wide"], ["backbone.width", "int", "'wide'"]),
+        (["backbone.width=true"], ["backbone.width", "int"]),
+        (["episode.way=1"], ["episode.way", "at least 2"]),
+        (["nonsense"], ["nonsense", "table.key=value"]),
+        (["episode.way=9"], ["classes", "9-way"]),
+        (["episode.shot=6"], ["class", "6 images", "at least 7"]),
+        (["episode.queries=50"], ["queries", "50"]),
+        (["validation.queries=50"], ["val split", "50"]),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_and_writes_nothing(
+    tadam, images: Path, tmp_path: Path, settings: list[str], words: list[str]
+) -> None:
+    result = tadam(*train_arguments(images, tmp_path / "run", *settings))
+    assert_one_sentence(result, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_recipe_is_one_sentence(tadam, tmp_path: Path) -> None:
+    result = tadam("train", "paper-fc100-5shots", "--out", tmp_path / "run")
+    assert_one_sentence(result, "paper-fc100-5shots", "did you mean paper-fc100-5shot")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_key_in_a_recipe_file_names_file_and_key(tadam, tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text("[episode]\nways = 5\n")
+    result = tadam("train", recipe, "--out", tmp_path / "run")
+    assert_one_sentence(result, str(recipe), "episode.ways", "episode.way?")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("device", ["cuda", "tpu"])
+def test_a_device_that_is_not_there_is_one_sentence(tadam, tmp_path: Path, device: str) -> None:
+    result = tadam("train", "demo", "--device", device, "--out", tmp_path / "run")
+    assert_one_sentence(result, device)
+
+
+def test_an_empty_folder_is_one_sentence(tadam, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = tadam(*train_arguments(tmp_path / "empty", tmp_path / "run"))
+    assert_one_sentence(result, "empty", "no sub-folders")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("damage", ["text", "truncated"])
+def test_a_file_that_is_no_image_is_named_and_nothing_is_written(
+    tadam, tmp_path: Path, damage: str
+) -> None:
+    folder = write_image_folder(tmp_path / "images")
+    bad = folder / "class03" / "bad.jpg"
+    if damage == "text":
+        bad.write_text("I am not a picture")
+    else:
+        Image.new("RGB", (64, 64), "red").save(bad)
+        bad.write_bytes(bad.read_bytes()[:300])
+    result = tadam(*train_arguments(folder, tmp_path / "run"))
+    assert_one_sentence(result, "bad.jpg", "remove or replace it")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_holds_another_run_is_one_sentence(
+    tadam, images: Path, trained: Path
+) -> None:
+    assert_one_sentence(tadam(*train_arguments(images, trained)), "already holds a run", "--resume")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--way", 40], ["40-way", "2 classes"]),
+        (["--way", 2, "--shot", 6], ["6-shot", "at least 7"]),
+        (["--way", 2, "--queries", 1000], ["1000", "queries"]),
+        (["--way", 2, "--shot", 1, "--queries", 2, "--tasks", 0], ["at least 1 task"]),
+        (["--split", "tests"], ["'tests'", "train, val, test"]),
+    ],
+)
+def test_an_evaluation_that_the_split_cannot_serve_is_one_sentence(
+    tadam, images: Path, trained: Path, arguments: list[object], words: list[str]
+) -> None:
+    result = tadam("evaluate", trained, "--dataset", f"folder:{images}", *arguments)
+    assert_one_sentence(result, *words)
+
+
+def test_a_model_that_is_not_there_is_one_sentence(tadam, tmp_path: Path) -> None:
+    assert_one_sentence(tadam("evaluate", tmp_path / "no", "--dataset", "shapes"), "no model")
+    assert_one_sentence(tadam("evaluate", tmp_path, "--dataset", "shapes"), "best.safetensors")
+
+
+def test_a_model_for_other_images_is_one_sentence(tadam, trained: Path) -> None:
+    result = tadam("evaluate", trained, "--dataset", "shapes")
+    assert_one_sentence(result, "16-pixel", "32 pixels")
+
+
+def test_evaluate_prints_accuracy_on_and_off_as_json(tadam, images: Path, trained: Path) -> None:
+    shape = ("--way", 2, "--shot", 1, "--tasks", 4, "--queries", 6)
+    result = tadam("evaluate", trained, "--dataset", f"folder:{images}", *shape, "--json")
+    assert result.code == 0
+    values = json.loads(result.out)
+    assert 0 <= values["accuracy"] <= 1
+    assert values["accuracy_unconditioned"] is not None
+    assert sum(map(sum, values["confusion"])) == 4 * 6
+    table = tadam("evaluate", trained, "--dataset", f"folder:{images}", *shape)
+    assert "with conditioning off" in table.out
+
+
+def test_data_commands_list_prepare_verify_and_show(tadam, tmp_path: Path) -> None:
+    folder = write_image_folder(tmp_path / "images")
+    assert "shapes" in tadam("data", "list").out
+    assert "train: 6 classes, 36 images" in tadam("data", "prepare", f"folder:{folder}").out
+    assert "all good" in tadam("data", "verify", f"folder:{folder}").out
+    sheet = tmp_path / "sheet.png"
+    assert tadam("data", "show", f"folder:{folder}", "--out", sheet).code == 0
+    assert Image.open(sheet).width > 300
+    assert_one_sentence(tadam("data", "show", f"folder:{folder}", "--out", sheet), "--force")
+    (folder / "class00" / "0.png").write_bytes(b"broken")
+    result = tadam("data", "verify", f"folder:{folder}")
+    assert result.code == 1
+    assert "0.png" in result.out
+
+
+def test_recipes_are_listed_and_printed_whole(tadam) -> None:
+    names = tadam("recipes").out.split()
+    assert {"demo", "images", "paper-fc100-5shot"} <= set(names)
+    assert "[optimiser]" in tadam("recipes", "demo").out

@@ -1,0 +1,59 @@
+"""Recipes: every shipped one is valid, and the paper's say what the paper says."""
+
+from importlib import resources
+
+import pytest
+
+from tadam.recipes import load_recipe, recipe_names
+from tadam.recipes.paper import paper_recipes
+from tadam.training.schedule import learning_rate_factor
+
+
+def test_the_paper_has_a_recipe_for_each_data_set_shot_and_row_of_table_3() -> None:
+    assert len([name for name in recipe_names() if name.startswith("paper-")]) == 2 * 3 * 5
+
+
+def test_the_files_are_what_the_grid_generates() -> None:
+    folder = resources.files("tadam.recipes")
+    for name, text in paper_recipes().items():
+        assert folder.joinpath(name).read_text(encoding="utf-8") == text, (
+            f"{name} is stale: run python -m tadam.recipes.paper"
+        )
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_shipped_recipe_loads_and_survives_a_round_trip(name: str) -> None:
+    config = load_recipe(name)
+    assert config == type(config).from_toml(config.to_toml(), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # shot, tasks, queries, alpha, conditioned, auxiliary, steps: PAPER_NOTES by hand
+        ("paper-fc100-5shot", (5, 2, 32, 5.0, True, True, 10_000)),
+        ("paper-fc100-5shot-plain", (5, 2, 32, 1.0, False, False, 20_000)),
+        ("paper-fc100-1shot-alpha-tc", (1, 5, 12, 2.0, True, False, 20_000)),
+        ("paper-mini-imagenet-10shot", (10, 1, 64, 10.0, True, True, 30_000)),
+        ("paper-mini-imagenet-5shot-alpha-at", (5, 2, 32, 7.5, False, True, 30_000)),
+    ],
+)
+def test_the_papers_settings_by_hand(name: str, expected: tuple[object, ...]) -> None:
+    c = load_recipe(name)
+    assert expected == (
+        c.episode.shot,
+        c.episode.tasks,
+        c.episode.queries,
+        c.metric.alpha,
+        c.conditioning.enabled,
+        c.auxiliary.enabled,
+        c.schedule.episodes,
+    )
+    assert (c.backbone.width, c.backbone.pools, c.metric.distance) == (64, 3, "euclidean")
+    assert not c.metric.learn_alpha
+
+
+def test_the_learning_rate_drops_at_half_time_and_2500_and_5000_steps_later() -> None:
+    schedule = load_recipe("paper-mini-imagenet-5shot").schedule
+    factors = [learning_rate_factor(t, schedule) for t in (14_999, 15_000, 17_499, 17_500, 20_000)]
+    assert factors == pytest.approx([1, 0.1, 0.1, 0.01, 0.001])

@@ -1,0 +1,184 @@
+"""Runs: resumption bit for bit after a real kill, Ctrl-C, divergence, and what is never overwritten."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import SETTINGS, arguments, write_image_folder
+
+import tadam
+from tadam.errors import RunFailed, UserError
+from tadam.training.log import read_log
+from tadam.training.run import _Run
+
+LONG = (*SETTINGS, "schedule.episodes=60", "validation.every=20", "run.checkpoint_every=7")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_image_folder(tmp_path_factory.mktemp("images"))
+
+
+def start(images: Path, out: Path, *extra: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tadam", "train", "images", "--out", str(out), *extra]
+    command += ["--dataset", f"folder:{images}", *arguments(LONG)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def wait_for_step(out: Path, step: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if (out / "log.jsonl").exists() and any(r["step"] >= step for r in read_log(out)):
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"step {step} was not reached: {process.communicate()}")
+
+
+def assert_same_tensors(one: Path, other: Path) -> None:
+    first, second = load_file(one), load_file(other)
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert torch.equal(tensor, second[name]), name
+
+
+def log_without_times(folder: Path) -> list[dict[str, object]]:
+    noisy = ("seconds", "images_per_second")
+    return [{k: v for k, v in r.items() if k not in noisy} for r in read_log(folder)]
+
+
+def test_a_run_killed_twice_and_resumed_ends_bit_for_bit_like_one_never_killed(
+    images: Path, tmp_path: Path
+) -> None:
+    whole = start(images, tmp_path / "whole")
+    assert whole.wait(120) == 0, whole.communicate()
+    killed = tmp_path / "killed"
+    for step in (9, 33):
+        process = start(images, killed, "--resume")
+        wait_for_step(killed, step, process)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(30) == -signal.SIGKILL
+    last = start(images, killed, "--resume")
+    assert last.wait(120) == 0, last.communicate()
+
+    for name in ("last.safetensors", "best.safetensors"):
+        assert_same_tensors(tmp_path / "whole" / name, killed / name)
+    # Checkpoints bring log records of their own, so the resumed log must agree with none missing.
+    assert log_without_times(tmp_path / "whole") == log_without_times(killed)
+
+
+def test_ctrl_c_leaves_a_checkpoint_of_the_last_step_and_says_how_to_go_on(
+    images: Path, tmp_path: Path
+) -> None:
+    process = start(images, tmp_path / "run")
+    wait_for_step(tmp_path / "run", 5, process)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "--resume" in stderr
+    assert "Traceback" not in stderr
+    stopped = json.loads(_metadata(tmp_path / "run" / "last.safetensors"))["counters"]["step"]
+    assert stopped == read_log(tmp_path / "run")[-1]["step"] >= 5
+
+
+def _metadata(path: Path) -> str:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return str(file.metadata()["tadam"])
+
+
+def run_tiny(images: Path, out: Path, *settings: str, resume: bool = False) -> object:
+    return tadam.train(
+        "images",
+        out,
+        dataset=f"folder:{images}",
+        settings=(*SETTINGS, *settings),
+        resume=resume,
+        device="cpu",
+    )
+
+
+def test_a_run_leaves_recipe_log_best_and_last_behind(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run")
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
+        "best.safetensors",
+        "last.safetensors",
+        "log.jsonl",
+        "recipe.toml",
+    ]
+    assert [r["step"] for r in read_log(tmp_path / "run") if "val_accuracy" in r] == [3, 6]
+    assert tadam.evaluate(tmp_path / "run", f"folder:{images}", way=2, shot=1, tasks=2, queries=3)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run")
+    before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+    with pytest.raises(UserError, match="already holds a run"):
+        run_tiny(images, tmp_path / "run")
+    with pytest.raises(UserError, match="backbone.width: 3 != 2"):
+        run_tiny(images, tmp_path / "run", "backbone.width=3", resume=True)
+    assert before == {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+
+
+def test_a_folder_with_other_files_is_not_written_to(images: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        run_tiny(images, tmp_path, resume=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_resuming_a_finished_run_changes_nothing(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run")
+    weights = (tmp_path / "run" / "last.safetensors").read_bytes()
+    run_tiny(images, tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "last.safetensors").read_bytes() == weights
+
+
+def test_a_truncated_checkpoint_is_refused_in_one_sentence(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run")
+    last = tmp_path / "run" / "last.safetensors"
+    last.write_bytes(last.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"last\.safetensors is not a complete safetensors file"):
+        run_tiny(images, tmp_path / "run", resume=True)
+
+
+def test_a_diverging_loss_stops_the_run_and_keeps_the_last_good_checkpoint(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = _Run._record
+
+    def poisoned(self: _Run, window: object) -> object:
+        if self.counters.step == 5:
+            with torch.no_grad():
+                next(self.trainer.model.backbone.parameters()).fill_(float("nan"))
+        return original(self, window)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_Run, "_record", poisoned)
+    with pytest.raises(RunFailed, match="loss became nan by step 6: training diverged") as caught:
+        run_tiny(images, tmp_path / "run")
+    assert "last good checkpoint" in str(caught.value)
+    tensors = load_file(tmp_path / "run" / "last.safetensors")
+    assert all(torch.isfinite(t).all() for t in tensors.values())
+
+
+def test_patience_stops_a_run_whose_validation_does_not_improve(
+    images: Path, tmp_path: Path
+) -> None:
+    settings = ("optimiser.learning_rate=1e-12", "validation.every=1", "validation.patience=2")
+    result = run_tiny(images, tmp_path / "run", *settings, "schedule.episodes=50")
+    assert result.steps < 50  # type: ignore[attr-defined]
+
+
+def test_tensorboard_gets_the_same_numbers_when_asked_for(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run", "run.tensorboard=true")
+    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
