@@ -149,7 +149,7 @@ def test_a_file_that_is_no_image_is_named_and_nothing_is_written(
 def test_a_folder_that_holds_another_run_is_one_sentence(
     tadam, images: Path, trained: Path
 ) -> None:
-    assert_one_sentence(tadam(*train_arguments(images, trained)), "already holds a run", "--resume")
+    assert_one_sentence(tadam(*train_arguments(images, trained)), "already holds results", "--resume")
 
 
 @pytest.mark.parametrize(

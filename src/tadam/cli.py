@@ -213,8 +213,8 @@ def lemma1(
 ) -> None:
     """Lemma 1: what the gradient becomes for very small and very large alpha."""
     from tadam.metric import DISTANCES
+    from tadam.reproduce.lemma1 import COLUMNS, lemma1_rows, write_lemma1
     from tadam.reproduce.lemma1 import lemma1 as run
-    from tadam.reproduce.lemma1 import write_lemma1
 
     results = [run(distance, seed=seed) for distance in DISTANCES]
     written = write_lemma1(results, folder)
@@ -222,10 +222,9 @@ def lemma1(
         print_json([result.to_json() for result in results])
         return
     for result in results:
-        table = Table("alpha", "to the limit alpha → 0", "to the limit alpha → ∞")
-        table.title = f"relative error of the gradient / alpha, {result.distance}"
-        for alpha, small, large in result.rows():
-            table.add_row(f"{alpha:g}", f"{small:.2e}", f"{large:.2e}")
+        table = Table(*COLUMNS, title=f"relative error of the gradient / alpha, {result.distance}")
+        for row in lemma1_rows(result):
+            table.add_row(*row)
         out.print(table)
     out.print("written: " + ", ".join(str(path) for path in written), soft_wrap=True)
 

@@ -9,6 +9,7 @@ import torch
 from tadam import plots
 from tadam.data.episodes import EpisodeSampler
 from tadam.evaluation import Evaluation, images_at
+from tadam.figure import svg_text
 from tadam.files import write_text
 from tadam.model import Tadam
 from tadam.report import accuracy_table, page, picture, section
@@ -144,7 +145,7 @@ def _validation_curves(runs: dict[str, Path]) -> str:
             (r["step"], 100 * r["val_accuracy"]) for r in read_log(folder) if "val_accuracy" in r
         ]
         series[name] = ([p[0] for p in points], [p[1] for p in points])
-    return plots.svg_text(plots.line_chart(series, "training step", "validation accuracy, %"))
+    return svg_text(plots.line_chart(series, "training step", "validation accuracy, %"))
 
 
 def _loss_curves(folder: Path) -> str:
@@ -156,13 +157,13 @@ def _loss_curves(folder: Path) -> str:
             [r["step"] for r in auxiliary],
             [r["auxiliary_loss"] for r in auxiliary],
         )
-    return plots.svg_text(plots.line_chart(series, "training step", "loss"))
+    return svg_text(plots.line_chart(series, "training step", "loss"))
 
 
 def _multipliers(model: Tadam) -> str:
     assert model.ten is not None
     multipliers = model.ten.multipliers()
-    return plots.svg_text(
+    return svg_text(
         plots.bar_chart(
             [str(layer) for layer in multipliers],
             {
@@ -176,9 +177,13 @@ def _multipliers(model: Tadam) -> str:
 
 
 def _confusion(result: Evaluation) -> str:
-    shares = [[n / max(sum(row), 1) for n in row] for row in result.confusion]
+    shares = [[100 * n / max(sum(row), 1) for n in row] for row in result.confusion]
     names = result.class_names
-    return plots.svg_text(plots.heatmap(shares, names, names, "true class", "answer"))
+    return svg_text(
+        plots.heatmap(
+            shares, names, names, xlabel="answer", ylabel="true class", cell_format=".0f", width=900
+        )
+    )
 
 
 def _next_steps(run: Path) -> str:

@@ -123,7 +123,7 @@ def test_a_run_leaves_recipe_log_best_and_last_behind(images: Path, tmp_path: Pa
 def test_a_folder_with_a_run_is_not_overwritten(images: Path, tmp_path: Path) -> None:
     run_tiny(images, tmp_path / "run")
     before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match="already holds results"):
         run_tiny(images, tmp_path / "run")
     with pytest.raises(UserError, match="backbone.width: 3 != 2"):
         run_tiny(images, tmp_path / "run", "backbone.width=3", resume=True)

@@ -1,6 +1,7 @@
 """Recipes by name: the TOML files of this folder."""
 
 import difflib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -12,6 +13,15 @@ def recipe_names() -> list[str]:
     """Names of the shipped recipes."""
     folder = resources.files(__package__)
     return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+
+
+def resolve(
+    recipe: str | Path | Config, settings: Sequence[str] = (), dataset: str | None = None
+) -> Config:
+    """A recipe with `table.key=value` settings applied and its data set replaced."""
+    config = recipe if isinstance(recipe, Config) else load_recipe(recipe)
+    config = config.with_settings(list(settings))
+    return config.updated({"data": {"name": dataset}}) if dataset is not None else config
 
 
 def load_recipe(recipe: str | Path) -> Config:

@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from tadam.evaluation import Evaluation, evaluate_tasks
 from tadam.files import write_text
 from tadam.model import InputSpec, build_model, initialise
 from tadam.modelfile import BEST, ModelInfo, save_model
-from tadam.recipes import load_recipe
+from tadam.recipes import resolve
 from tadam.training.checkpoint import LAST, Counters, load_state, save_state
 from tadam.training.log import RunLog
 from tadam.training.trainer import StepResult, Trainer
@@ -75,13 +75,10 @@ def train(
     Returns:
         The best validation accuracy; the weights behind it are in `out/best.safetensors`.
     """
-    config = recipe if isinstance(recipe, Config) else load_recipe(recipe)
-    config = config.with_settings(list(settings))
-    if dataset is not None:
-        config = replace(config, data=replace(config.data, name=dataset))
+    config = resolve(recipe, settings, dataset)
     folder = Path(out)
     chosen_device = choose_device(device)
-    _check_folder(folder, config, resume)
+    check_folder(folder, config, resume, RECIPE)
     splits = load_splits(config.data)
     return _Run(config, folder, splits, chosen_device, reporter).run()
 
@@ -237,25 +234,33 @@ class _Window:
         return record
 
 
-def _check_folder(folder: Path, config: Config, resume: bool) -> None:
-    """Refuses to write over anything: another run, another recipe, somebody's files."""
+def check_folder(folder: Path, config: Config, resume: bool, marker: str) -> None:
+    """Refuses to write over anything: earlier results, another recipe, somebody's files.
+
+    Args:
+        folder: Where results are to go.
+        config: The recipe behind them.
+        resume: Whether earlier results of the same recipe may be gone on with.
+        marker: File that holds the recipe of earlier results.
+    """
     if folder.is_file():
-        raise UserError(f"{folder} is a file: choose a folder for the run with --out")
+        raise UserError(f"{folder} is a file: choose a folder with --out")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    recipe = folder / RECIPE
+    recipe = folder / marker
     if not recipe.exists():
         raise UserError(f"{folder} holds other files: choose a new folder with --out")
-    if not resume:
-        raise UserError(
-            f"{folder} already holds a run: add --resume to go on with it, or choose another --out"
-        )
     theirs = Config.from_toml(recipe.read_text(encoding="utf-8"), str(recipe))
     differing = config.differences(theirs)
     if differing:
         raise UserError(
-            f"{folder} holds a run of another recipe ({'; '.join(differing[:3])}): "
-            "resume with the same settings, or choose another --out"
+            f"{folder} holds results of another recipe ({'; '.join(differing[:3])}): "
+            "use the same settings, or choose another --out"
+        )
+    if not resume:
+        raise UserError(
+            f"{folder} already holds results: add --resume to go on with them, "
+            "or choose another --out"
         )
 
 

@@ -1,0 +1,259 @@
+"""Lemma 1 in numbers: the gradient of the scaled loss at both ends of alpha (TADAM, eq. 1-4).
+
+For alpha -> 0 a query is pulled to its own prototype and pushed from all others alike; for
+alpha -> inf only wrongly assigned queries move, away from the prototype that took them. A small
+random network stands for f_phi; its gradient over a range of alphas is compared with both limits.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tadam import plots
+from tadam.errors import UserError
+from tadam.figure import available, new_figure, save_png
+from tadam.files import write_text
+from tadam.metric import DISTANCES, prototypes
+
+#: 1e-4 to 1e4, two values to a factor of ten.
+ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
+COLUMNS = ("alpha", "error to alpha→0 limit", "error to alpha→∞ limit", "norm of gradient/alpha")
+
+_INPUTS, _HIDDEN, _FEATURES = 6, 16, 5
+_CANDIDATES = 400  # queries per class to choose from
+_NOISE = 1.5  # spread of a class, in units of the spread of class centres
+
+
+@dataclass(frozen=True)
+class Lemma1Result:
+    """How far the alpha-normalised gradient is from each limit, for every alpha.
+
+    An error is the relative L2 difference `|g_k - limit_k| / |limit_k|` of the gradients of J_k
+    with respect to phi, of the class k where it is largest.
+
+    Attributes:
+        distance: A key of `tadam.metric.DISTANCES`.
+        wrong: How many of a class's queries have another class's prototype nearest.
+        smallest_gap: Least difference between a query's two nearest prototypes (assumption A1).
+        alphas: Ascending.
+        error_to_small_limit: Error to eq. 3, one for each alpha.
+        error_to_large_limit: Error to eq. 4, one for each alpha.
+        gradient_norm: L2 norm of the gradients of all J_k together, divided by alpha.
+        small_limit_norm: The same of eq. 3.
+        large_limit_norm: The same of eq. 4.
+    """
+
+    distance: str
+    seed: int
+    way: int
+    shot: int
+    queries: int
+    wrong: int
+    smallest_gap: float
+    alphas: tuple[float, ...]
+    error_to_small_limit: tuple[float, ...]
+    error_to_large_limit: tuple[float, ...]
+    gradient_norm: tuple[float, ...]
+    small_limit_norm: float
+    large_limit_norm: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for `json.dumps`."""
+        return asdict(self)
+
+
+def class_losses(d: Tensor, labels: Tensor, alpha: float) -> Tensor:
+    """Eq. 1: `J_k = sum_i alpha d_ik + log sum_j exp(-alpha d_ij)`, (Q, K) and (Q,) -> (K,)."""
+    loss = F.cross_entropy(-alpha * d, labels, reduction="none")
+    return F.one_hot(labels, d.shape[1]).to(d.dtype).T @ loss
+
+
+def small_limit(d: Tensor, labels: Tensor) -> Tensor:
+    """What has eq. 3 as its gradient: `sum_i (K-1)/K d_ik - 1/K sum_{j != k} d_ij`, (K,)."""
+    way = d.shape[1]
+    own = F.one_hot(labels, way).to(d.dtype)
+    weights = own * (way - 1) / way - (1 - own) / way
+    return own.T @ (weights * d).sum(dim=1)
+
+
+def large_limit(d: Tensor, labels: Tensor) -> Tensor:
+    """What has eq. 4 as its gradient: `sum_i d_ik - min_j d_ij`, (Q, K) -> (K,)."""
+    own = F.one_hot(labels, d.shape[1]).to(d.dtype)
+    return own.T @ ((own * d).sum(dim=1) - d.min(dim=1).values)
+
+
+def lemma1(
+    distance: str = "euclidean",
+    seed: int = 0,
+    *,
+    way: int = 4,
+    shot: int = 3,
+    queries: int = 6,
+    alphas: Sequence[float] = ALPHAS,
+    margin: float = 0.03,
+) -> Lemma1Result:
+    """Compares the gradient of every J_k, divided by alpha, with both limits of Lemma 1.
+
+    Args:
+        distance: A key of `tadam.metric.DISTANCES`.
+        seed: Fixes network, support and queries.
+        way: Classes K.
+        shot: Support points of a class.
+        queries: Query points of a class; a third of them, at least one, wrongly assigned, as
+            eq. 4 is zero for a class without errors.
+        alphas: Scales to look at.
+        margin: Assumption A1: a query's nearest prototype is nearer than the next by this much.
+    """
+    if distance not in DISTANCES:
+        raise UserError(f"unknown distance {distance!r}: choose one of {', '.join(DISTANCES)}")
+    if way < 2 or shot < 1 or queries < 1:
+        raise UserError(f"way must be 2 or more, shot and queries 1 or more: {way, shot, queries}")
+    if not alphas or not all(0 < alpha < float("inf") for alpha in alphas):
+        raise UserError(f"alphas must be positive numbers, got {list(alphas)}")
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    phi = [
+        (normal(_INPUTS, _HIDDEN) / _INPUTS**0.5).requires_grad_(),
+        (0.1 * normal(_HIDDEN)).requires_grad_(),
+        (normal(_HIDDEN, _FEATURES) / _HIDDEN**0.5).requires_grad_(),
+    ]
+    centres = normal(way, 1, _INPUTS)
+    support = (centres + _NOISE * normal(way, shot, _INPUTS)).flatten(0, 1)
+    candidates = (centres + _NOISE * normal(way, _CANDIDATES, _INPUTS)).flatten(0, 1)
+
+    def distances(query: Tensor) -> Tensor:
+        """(Q, inputs) -> (Q, K); the prototypes move with phi as well."""
+        z, zq = (torch.tanh(x @ phi[0] + phi[1]) @ phi[2] for x in (support, query))
+        c = prototypes(z[None], torch.arange(way).repeat_interleave(shot)[None], way)
+        return DISTANCES[distance](zq[None], c)[0]
+
+    wrong = max(queries // 3, 1)
+    labels = torch.arange(way).repeat_interleave(_CANDIDATES)
+    chosen = _choose(distances(candidates).detach(), labels, queries, wrong, margin)
+    d, labels = distances(candidates[chosen]), labels[chosen]
+
+    def gradients(values: Tensor) -> Tensor:
+        """(K,) -> its gradients with respect to all of phi, (K, P)."""
+        return torch.stack(
+            [
+                torch.cat([g.flatten() for g in torch.autograd.grad(v, phi, retain_graph=True)])
+                for v in values
+            ]
+        )
+
+    def error(found: Tensor, limit: Tensor) -> float:
+        return float(((found - limit).norm(dim=1) / limit.norm(dim=1)).max())
+
+    small, large = gradients(small_limit(d, labels)), gradients(large_limit(d, labels))
+    alphas = tuple(sorted(alphas))
+    scaled = [gradients(class_losses(d, labels, alpha)) / alpha for alpha in alphas]
+    return Lemma1Result(
+        distance=distance,
+        seed=seed,
+        way=way,
+        shot=shot,
+        queries=queries,
+        wrong=wrong,
+        smallest_gap=_gaps(d.detach()).min().item(),
+        alphas=alphas,
+        error_to_small_limit=tuple(error(g, small) for g in scaled),
+        error_to_large_limit=tuple(error(g, large) for g in scaled),
+        gradient_norm=tuple(g.norm().item() for g in scaled),
+        small_limit_norm=small.norm().item(),
+        large_limit_norm=large.norm().item(),
+    )
+
+
+def _gaps(d: Tensor) -> Tensor:
+    """By how much each query's nearest prototype is nearer than the next, (Q, K) -> (Q,)."""
+    nearest = d.topk(2, dim=1, largest=False).values
+    return nearest[:, 1] - nearest[:, 0]
+
+
+def _choose(d: Tensor, labels: Tensor, queries: int, wrong: int, margin: float) -> Tensor:
+    """Rows of the first candidates of each class that satisfy A1, `wrong` of them misassigned."""
+    clear = _gaps(d) >= margin
+    right = d.argmin(dim=1) == labels
+    rows: list[Tensor] = []
+    for k in range(d.shape[1]):
+        of_class = clear & (labels == k)
+        for mask, count in ((of_class & right, queries - wrong), (of_class & ~right, wrong)):
+            found = mask.nonzero()[:count, 0]
+            if len(found) < count:
+                raise UserError(
+                    f"this seed gives class {k} {len(found)} queries of a kind, needs {count}: "
+                    "choose another seed or fewer queries"
+                )
+            rows.append(found)
+    return torch.cat(rows)
+
+
+def lemma1_rows(result: Lemma1Result) -> list[tuple[str, str, str, str]]:
+    """Table rows under `COLUMNS`, one for each alpha."""
+    return [
+        (f"{alpha:.3g}", f"{small:.1e}", f"{large:.1e}", f"{norm:.4g}")
+        for alpha, small, large, norm in zip(
+            result.alphas,
+            result.error_to_small_limit,
+            result.error_to_large_limit,
+            result.gradient_norm,
+            strict=True,
+        )
+    ]
+
+
+def write_lemma1(results: Sequence[Lemma1Result], folder: Path) -> list[Path]:
+    """Writes lemma1.json, lemma1.md and, if there is matplotlib, lemma1.png."""
+    paths = [folder / "lemma1.json", folder / "lemma1.md"]
+    write_text(paths[0], json.dumps([result.to_json() for result in results], indent=2) + "\n")
+    write_text(paths[1], _markdown(results))
+    if available():
+        paths.append(folder / "lemma1.png")
+        _draw(results, paths[2])
+    return paths
+
+
+def _markdown(results: Sequence[Lemma1Result]) -> str:
+    lines = [
+        "# Lemma 1: the gradient at both ends of alpha",
+        "",
+        "Relative L2 difference between the gradient of J_k divided by alpha and the two limits of",
+        "the lemma, for the class k where it is largest.",
+    ]
+    for result in results:
+        lines += [
+            "",
+            f"## {result.distance}",
+            "",
+            f"Seed {result.seed}, {result.way} classes, {result.shot} shots, {result.queries} "
+            f"queries of a class ({result.wrong} of them wrongly assigned), least gap between the "
+            f"two nearest prototypes {result.smallest_gap:.3g}; norm of the limits "
+            f"{result.small_limit_norm:.4g} (alpha→0) and {result.large_limit_norm:.4g} (alpha→∞).",
+            "",
+            "| " + " | ".join(COLUMNS) + " |",
+            "|" + "---:|" * len(COLUMNS),
+            *("| " + " | ".join(row) + " |" for row in lemma1_rows(result)),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _draw(results: Sequence[Lemma1Result], path: Path) -> None:
+    figure, panels = new_figure(height=60 + 190 * len(results), rows=len(results))
+    for axes, result in zip(panels, results, strict=True):
+        series = {
+            "to the limit α→0": (result.alphas, result.error_to_small_limit),
+            "to the limit α→∞": (result.alphas, result.error_to_large_limit),
+        }
+        plots.draw_lines(axes, series, logx=True, logy=True, ylim=(1e-8, 10.0))
+        xlabel = "α" if result is results[-1] else ""
+        plots.label_axes(axes, xlabel, "relative error", title=result.distance)
+    save_png(figure, path)

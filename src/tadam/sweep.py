@@ -1,0 +1,205 @@
+"""Cross-validation of alpha: one run per value, the best chosen on the validation split."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tadam import plots
+from tadam.config import Config
+from tadam.errors import RunFailed, UserError
+from tadam.figure import available, save_png
+from tadam.files import write_text
+from tadam.recipes import resolve
+from tadam.training.run import Reporter, check_folder, train
+
+#: Holds the recipe that all runs of a sweep share; alpha in it means nothing.
+SWEEP = "sweep.toml"
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One value of alpha and the best validation accuracy of its run."""
+
+    alpha: float
+    accuracy: float
+    ci95: float
+    step: int
+    seconds: float
+    folder: str
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """All points in ascending order of alpha.
+
+    Attributes:
+        plot: The curve; None if matplotlib is missing.
+    """
+
+    folder: Path
+    distance: str
+    dataset: str
+    way: int
+    shot: int
+    points: tuple[SweepPoint, ...]
+    plot: Path | None = None
+
+    @property
+    def best(self) -> SweepPoint:
+        """The most accurate point; of equals, the one with the smallest alpha."""
+        return max(self.points, key=lambda point: point.accuracy)
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the best value is the smallest or largest tried: a better one may lie beyond."""
+        return self.best.alpha in (self.points[0].alpha, self.points[-1].alpha)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for `json.dumps`."""
+        fields = asdict(self)
+        fields["folder"] = str(self.folder)
+        fields["plot"] = str(self.plot) if self.plot else None
+        return {**fields, "best": asdict(self.best), "at_edge": self.at_edge}
+
+
+def sweep_alpha(
+    recipe: str | Path | Config,
+    values: Sequence[float],
+    out: str | Path,
+    *,
+    settings: Sequence[str] = (),
+    dataset: str | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    reporter: Reporter | None = None,
+    on_point: Callable[[SweepPoint], None] | None = None,
+) -> SweepResult:
+    """Trains a recipe once per alpha, held fixed, and compares validation accuracies.
+
+    Writes `sweep.json`, `sweep.md` and `alpha.png` into `out`, beside a run folder per value. The
+    test split is never looked at.
+
+    Args:
+        recipe: A shipped recipe's name, a TOML file, or a `Config`.
+        values: Alphas, at least two.
+        out: Sweep folder; must not hold another sweep unless `resume`.
+        settings: Changes such as `backbone.width=16`, applied in order.
+        dataset: Replaces the recipe's data set.
+        device: auto, cpu, cuda or mps.
+        resume: Keep the finished runs in `out` and go on with an unfinished one; values may be
+            added.
+        reporter: Is told of each run's progress.
+        on_point: Called after each value.
+    """
+    alphas = _checked(values)
+    base = _base(recipe, settings, dataset)
+    folder = Path(out)
+    check_folder(folder, base, resume, SWEEP)
+    write_text(folder / SWEEP, base.to_toml())
+    points: list[SweepPoint] = []
+    for alpha in alphas:
+        # A finished run comes back from its checkpoint at once, an unfinished one goes on.
+        try:
+            run = train(
+                base,
+                folder / _name(alpha),
+                settings=[f"metric.alpha={alpha!r}"],
+                resume=resume,
+                device=device,
+                reporter=reporter,
+            )
+        except RunFailed as error:
+            raise RunFailed(f"alpha {alpha:g}: {error}") from None
+        points.append(
+            SweepPoint(
+                alpha, run.best_accuracy, run.best_ci95, run.best_step, run.seconds, _name(alpha)
+            )
+        )
+        result = SweepResult(
+            folder,
+            base.metric.distance,
+            base.data.name,
+            base.episode.way,
+            base.episode.shot,
+            tuple(points),
+        )
+        _write(result)  # after each point, so that a crash leaves what was found
+        if on_point:
+            on_point(points[-1])
+    if available():
+        result = replace(result, plot=folder / "alpha.png")
+        _draw(result, folder / "alpha.png")
+        _write(result)
+    return result
+
+
+def parse_values(text: str) -> list[float]:
+    """Comma-separated numbers, as the command line takes them."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--values must be numbers such as 0.5,1,2, got {text!r}") from None
+
+
+def _name(alpha: float) -> str:
+    return f"alpha-{alpha:.12g}"
+
+
+def _checked(values: Sequence[float]) -> list[float]:
+    for value in values:
+        if not 0 < value < 1e6:
+            raise UserError(f"--values must be above 0 and below 1e6, got {value:g}")
+    if len({_name(value) for value in values}) < len(values):
+        raise UserError(f"--values must differ, got {', '.join(f'{v:g}' for v in values)}")
+    if len(values) < 2:
+        raise UserError(f"a sweep needs at least 2 --values, got {len(values)}")
+    return sorted(map(float, values))
+
+
+def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | None) -> Config:
+    """The recipe of all runs, with alpha neutral so that two sweeps can be compared."""
+    for setting in settings:
+        if setting.partition("=")[0].strip() in ("metric.alpha", "metric.learn_alpha"):
+            raise UserError(f"--set {setting} is what the sweep decides: leave it out")
+    config = resolve(recipe, settings, dataset)
+    return replace(config, metric=replace(config.metric, alpha=1.0, learn_alpha=False))
+
+
+def _write(result: SweepResult) -> None:
+    write_text(result.folder / "sweep.json", json.dumps(result.to_json(), indent=2) + "\n")
+    write_text(result.folder / "sweep.md", _markdown(result))
+
+
+def _markdown(result: SweepResult) -> str:
+    best = result.best
+    lines = [
+        f"# alpha on {result.dataset}, {result.way}-way {result.shot}-shot, {result.distance}",
+        "",
+        "| alpha | validation accuracy | at step |",
+        "|---:|---:|---:|",
+    ]
+    for point in result.points:
+        accuracy = f"{point.accuracy:.2%} ± {point.ci95:.2%}"
+        mark = "**" if point == best else ""
+        lines.append(f"| {point.alpha:g} | {mark}{accuracy}{mark} | {point.step} |")
+    lines += ["", f"Best on the validation split: alpha = {best.alpha:g}."]
+    if result.at_edge:
+        lines.append("It is at the edge of the values tried: a better one may lie beyond.")
+    return "\n".join(lines) + "\n"
+
+
+def _draw(result: SweepResult, path: Path) -> None:
+    alphas, accuracies, intervals = zip(
+        *((p.alpha, p.accuracy, p.ci95) for p in result.points), strict=True
+    )
+    figure = plots.curve_with_intervals(
+        {result.dataset: (alphas, accuracies, intervals)},
+        f"alpha ({result.distance})",
+        "validation accuracy",
+        logx=True,
+        percent=True,
+        mark_best=True,
+    )
+    save_png(figure, path)
