@@ -237,8 +237,12 @@ class Config:
         return _updated(self, tables, prefix="")
 
     def with_settings(self, settings: list[str]) -> Self:
-        """A copy with `key=value` settings such as `backbone.width=16` applied in order."""
-        config = self
+        """A copy with `key=value` settings such as `backbone.width=16`; a later one wins.
+
+        They are checked together: `backbone.name=pixels` is no error before the
+        `conditioning.enabled=false` that follows it.
+        """
+        tables: dict[str, dict[str, Any]] = {}
         for setting in settings:
             key, equals, text = setting.partition("=")
             table, dot, name = key.strip().partition(".")
@@ -246,8 +250,8 @@ class Config:
                 raise UserError(
                     f"--set {setting!r} must look like table.key=value, e.g. backbone.width=16"
                 )
-            config = config.updated({table: {name: _toml_value(text)}})
-        return config
+            tables.setdefault(table, {})[name] = _toml_value(text)
+        return self.updated(tables)
 
     def to_toml(self) -> str:
         """The whole recipe, every key written out."""
@@ -319,5 +323,6 @@ def _toml_text(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml_text, value)) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)  # a JSON string is a TOML string
+        # A JSON string is a TOML string, but for one character that TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

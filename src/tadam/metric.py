@@ -1,4 +1,4 @@
-"""Prototypes, distances and metric scaling: `softmax(-alpha * d(z, c_k))` (TADAM, eq. 1-2).
+"""Prototypes, distances and metric scaling: `softmax(-alpha * d(z, c_k))` (TADAM, sec. 2.1).
 
 An alpha means something only together with its distance: the paper's alphas belong to the
 unsquared Euclidean distance.
@@ -78,7 +78,8 @@ class ScaledMetric(nn.Module):
 
     @property
     def alpha(self) -> Tensor:
-        return self.log_alpha.exp()
+        # The clamp keeps exp within float32, so alpha is positive and finite whatever is learnt.
+        return self.log_alpha.clamp(-80, 80).exp()
 
     def forward(self, z: Tensor, c: Tensor) -> Tensor:
         """(T, Q, D) queries and (T, K, D) prototypes -> (T, Q, K) logits."""

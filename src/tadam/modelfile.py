@@ -80,7 +80,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, An
         info = ModelInfo(
             Config.from_toml(raw["recipe"], str(path)), spec, int(raw["step"]), raw["validation"]
         )
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+    except UserError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         raise UserError(f"{path} was not written by tadam: its metadata is missing") from None
     if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
         raise UserError(f"{path} claims images of {spec}: not a model of ours")
@@ -100,20 +102,25 @@ def load_model(path: Path) -> tuple[Tadam, ModelInfo]:
 
 def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
     """The model that `info` describes, holding `tensors`; they must fit exactly."""
-    with torch.device("meta"):  # shapes only, so a false claim costs no memory
-        claimed = build_model(info.config, info.spec)
-    expected = {name: tensor.shape for name, tensor in claimed.state_dict().items()}
+    try:
+        with torch.device("meta"):  # shapes only, so a false claim costs no memory
+            expected = build_model(info.config, info.spec).state_dict()
+    except (RuntimeError, TypeError):  # a size that is negative, or beyond 64 bits
+        raise UserError(f"{path} claims images of {info.spec}: not a model of ours") from None
     for name in sorted(expected.keys() | tensors.keys()):
-        found = tensors.get(name)
-        if name not in expected or found is None or found.shape != expected[name]:
+        found, wanted = _kind(tensors.get(name)), _kind(expected.get(name))
+        if found != wanted:
             raise UserError(
-                f"{path} does not fit the architecture it names: tensor {name} is "
-                f"{'missing' if found is None else tuple(found.shape)}, expected "
-                f"{tuple(expected[name]) if name in expected else 'nothing'}"
+                f"{path} does not fit the architecture it names: tensor {name} is {found}, "
+                f"expected {wanted}"
             )
     model = build_model(info.config, info.spec)
     model.load_state_dict(tensors)
     return model.eval()
+
+
+def _kind(tensor: Tensor | None) -> str:
+    return "not there" if tensor is None else f"{tuple(tensor.shape)} {tensor.dtype}"
 
 
 def find_model(name: str | Path) -> Path:

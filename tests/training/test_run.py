@@ -1,4 +1,4 @@
-"""Runs: resumption bit for bit after a real kill, Ctrl-C, divergence, and what is never overwritten."""
+"""Runs: resumption bit for bit after a real kill, Ctrl-C, divergence; nothing is overwritten."""
 
 import json
 import os
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny import SETTINGS, arguments, write_image_folder
 
 import tadam
 from tadam.errors import RunFailed, UserError
 from tadam.training.log import read_log
 from tadam.training.run import _Run
+from tiny import SETTINGS, arguments, write_image_folder
 
 LONG = (*SETTINGS, "schedule.episodes=60", "validation.every=20", "run.checkpoint_every=7")
 
@@ -125,7 +125,7 @@ def test_a_folder_with_a_run_is_not_overwritten(images: Path, tmp_path: Path) ->
     before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
     with pytest.raises(UserError, match="already holds results"):
         run_tiny(images, tmp_path / "run")
-    with pytest.raises(UserError, match="backbone.width: 3 != 2"):
+    with pytest.raises(UserError, match=r"backbone\.width: 3 != 2"):
         run_tiny(images, tmp_path / "run", "backbone.width=3", resume=True)
     assert before == {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
 

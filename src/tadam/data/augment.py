@@ -23,17 +23,17 @@ def augment(images: Tensor, config: AugmentConfig, source: np.random.PCG64) -> T
         (N, C, H, W), channels last in memory; uint8, or float (0-255) if colours may change.
     """
     if config.flip or config.crop_padding:
-        images = _shift_and_flip(images, _draws(source, images), config)
+        images = _shift_and_flip(images, _draws(source, len(images)), config)
     batch = images.permute(0, 3, 1, 2)  # NHWC memory seen as NCHW is channels_last
     if config.brightness or config.contrast or config.saturation:
-        batch = _change_colours(batch, _draws(source, images).float(), config)
+        draws = _draws(source, len(images)).float().to(images.device)
+        batch = _change_colours(batch, draws, config)
     return batch
 
 
-def _draws(source: np.random.PCG64, images: Tensor) -> Tensor:
-    """Three uniforms for each image, (3, N)."""
-    draws = uniforms(source, 3 * len(images)).reshape(3, -1)
-    return torch.from_numpy(draws).to(images.device)
+def _draws(source: np.random.PCG64, count: int) -> Tensor:
+    """Three uniforms for each image, (3, N); in doubles, so not on the device: MPS has none."""
+    return torch.from_numpy(uniforms(source, 3 * count).reshape(3, -1))
 
 
 def _shift_and_flip(images: Tensor, draws: Tensor, config: AugmentConfig) -> Tensor:
@@ -45,13 +45,13 @@ def _shift_and_flip(images: Tensor, draws: Tensor, config: AugmentConfig) -> Ten
     x = _reflected(dx[:, None], images.shape[2])  # (N, W)
     if config.flip:
         x = torch.where(draws[2][:, None] < 0.5, x.flip(1), x)
-    rows = torch.arange(len(images), device=images.device)[:, None, None]
-    return images[rows, y[:, :, None], x[:, None, :]]  # (N, H, W, C)
+    rows, y, x = (i.to(images.device) for i in (torch.arange(len(images)), y, x))
+    return images[rows[:, None, None], y[:, :, None], x[:, None, :]]  # (N, H, W, C)
 
 
 def _reflected(offset: Tensor, size: int) -> Tensor:
     """Positions `offset + 0..size-1`, folded back at both borders."""
-    position = (offset + torch.arange(size, device=offset.device)) % (2 * size - 2)
+    position = (offset + torch.arange(size)) % (2 * size - 2)
     return torch.where(position < size, position, 2 * size - 2 - position)
 
 

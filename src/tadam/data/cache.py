@@ -25,7 +25,9 @@ def cached_array(
     path = cache_dir() / f"{name}.npy"
     size = int(np.prod(shape))
     mode: Literal["r"] | None = "r" if size > LARGE else None
-    with contextlib.suppress(OSError, ValueError, EOFError):  # not there, or damaged: make it anew
+    # Not there, or damaged: make it anew. A damaged header raises nearly anything, from TokenError
+    # to BadZipFile.
+    with contextlib.suppress(Exception):
         found = np.load(path, mmap_mode=mode, allow_pickle=False)
         if found.shape == shape and found.dtype == np.uint8:
             return found  # type: ignore[no-any-return]

@@ -14,6 +14,9 @@ EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif"
 #: Refused before decoding: a file of a few kilobytes may unfold to gigabytes.
 MAX_PIXELS = 100_000_000
 MAX_BYTES = 512 * 2**20
+# Pillow warns of what is checked here. Not catch_warnings around each image: it is not safe in
+# threads, and would leave the whole program without warnings.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 _SIXTEEN_BIT_MODES = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
 
 
@@ -26,22 +29,23 @@ def decode(path: Path, size: int) -> npt.NDArray[np.uint8]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UserError(f"{path} is larger than {MAX_BYTES // 2**20} MB: not an image we read")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of what is checked here
-            with Image.open(path) as image:
-                if image.width * image.height > MAX_PIXELS:
-                    raise UserError(
-                        f"{path} has {image.width}x{image.height} pixels, "
-                        f"more than {MAX_PIXELS:,}: scale it down first"
-                    )
-                image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at a lower scale
-                return _square(_rgb(ImageOps.exif_transpose(image)), size)
+        with Image.open(path) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at a lower scale
+            return _square(_rgb(ImageOps.exif_transpose(image)), size)
     except UserError:
         raise
     except UnidentifiedImageError:
         raise UserError(f"{path} is not an image that can be read: remove or replace it") from None
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        # Pillow raises all of these for damaged files
+    except Image.DecompressionBombError:  # ours, or Pillow's for still larger ones
+        raise UserError(
+            f"{path} has more than {MAX_PIXELS:,} pixels: scale it down first"
+        ) from None
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
+        # Pillow raises all of these for damaged files; the system's own come with a number
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UserError(f"{path} cannot be opened: {error.strerror}") from None
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{path} is damaged ({reason}): remove or replace it") from None
 

@@ -31,9 +31,7 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
     if not folder.is_dir():
         raise UserError(f"the image folder {folder} does not exist: check the path after 'folder:'")
     classes = {
-        sub.name: sorted(
-            f for f in sub.rglob("*") if f.suffix.lower() in EXTENSIONS and f.is_file()
-        )
+        sub.name: sorted(f for f in sub.rglob("*") if _is_image(f, sub))
         for sub in sorted(folder.iterdir())
         if sub.is_dir() and not sub.name.startswith(".")
     }
@@ -48,6 +46,12 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
                 f"class folder {folder / name} holds no image ({kinds}): fill or remove it"
             )
     return classes
+
+
+def _is_image(path: Path, folder: Path) -> bool:
+    """Whether the name says so; hidden ones are thumbnails and macOS's `._` doubles."""
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.suffix.lower() in EXTENSIONS and not hidden and path.is_file()
 
 
 def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list[str]]:
@@ -129,6 +133,7 @@ def _fingerprint(folder: Path, files: Sequence[Path], size: int) -> str:
     digest = hashlib.sha256(f"{_DECODER_VERSION} {size}".encode())
     for path in files:
         stat = path.stat()
-        digest.update(f"{path.relative_to(folder)}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
-    digest.update(str(folder.resolve()).encode())
+        digest.update(os.fsencode(path.relative_to(folder)))  # a name need not be valid UTF-8
+        digest.update(f"\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+    digest.update(os.fsencode(folder.resolve()))
     return digest.hexdigest()[:32]

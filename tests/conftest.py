@@ -1,0 +1,41 @@
+"""What all tests share: a cache folder of the session's own, one thread, small stores."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+
+from tadam.data.store import ImageStore
+
+# The same examples in every run, and no failure because the machine was busy.
+hypothesis.settings.register_profile("tadam", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("tadam")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache_and_one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the user's cache out of it; `shapes` is drawn once for all tests and workers."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+        patch.delenv("TADAM_DATA", raising=False)
+        torch.set_num_threads(1)
+        yield
+
+
+def store_of(counts: Sequence[int], size: int = 2, channels: int = 3) -> ImageStore:
+    """A store of random pixels whose classes, c0 onwards, have `counts` images."""
+    shape = (sum(counts), size, size, channels)
+    images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    return ImageStore.from_counts(images, counts, [f"c{k}" for k in range(len(counts))])
+
+
+@pytest.fixture(scope="session")
+def make_store():  # type: ignore[no-untyped-def]
+    """The function `store_of`, for tests that name their own class sizes."""
+    return store_of

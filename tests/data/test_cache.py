@@ -1,0 +1,167 @@
+"""The array cache: made once, remade when damaged, done without when it cannot be written."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+
+from tadam.data import cache
+from tadam.errors import UserError
+from tadam.files import cache_dir
+
+SHAPE = (5, 4, 4, 3)
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+class Maker:
+    """Fills an array with what its number says, and counts how often."""
+
+    def __init__(self, number: int = 1) -> None:
+        self.number, self.calls = number, 0
+
+    def expected(self) -> np.ndarray:
+        size = int(np.prod(SHAPE))
+        return (np.arange(size) * self.number % 256).astype(np.uint8).reshape(SHAPE)
+
+    def __call__(self, out: np.ndarray) -> None:
+        self.calls += 1
+        out[:] = self.expected()
+
+
+def get(maker: Maker) -> np.ndarray:
+    return cache.cached_array("x", SHAPE, maker)
+
+
+def cached_file() -> np.ndarray:
+    return np.load(cache_dir() / "x.npy")
+
+
+@pytest.fixture(params=["in memory", "mapped"])
+def either(request, monkeypatch) -> None:
+    """Runs a test for small arrays and for large ones."""
+    if request.param == "mapped":
+        monkeypatch.setattr(cache, "LARGE", 10)
+
+
+@pytest.mark.usefixtures("either")
+def test_an_array_is_made_once_and_then_read():
+    maker = Maker()
+    for _ in range(2):
+        array = get(maker)
+        assert (array.shape, array.dtype) == (SHAPE, np.uint8)
+        np.testing.assert_array_equal(array, maker.expected())
+    assert maker.calls == 1
+    np.testing.assert_array_equal(cached_file(), maker.expected())
+    assert [p.name for p in cache_dir().iterdir()] == ["x.npy"]
+
+
+def test_the_cache_wins_over_the_maker():
+    get(Maker(1))
+    other = Maker(2)
+    np.testing.assert_array_equal(get(other), Maker(1).expected())
+    assert other.calls == 0
+
+
+def test_names_do_not_share_an_array():
+    get(Maker(1))
+    other = Maker(2)
+    np.testing.assert_array_equal(cache.cached_array("y", SHAPE, other), other.expected())
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+GOOD = npy(Maker().expected())
+DAMAGED = {
+    "empty": b"",
+    "text": b"this is no array\n" * 40,
+    "half a header": GOOD[:40],
+    "half the pixels": GOOD[:-100],
+    "a zip archive": b"PK\x03\x04" + GOOD[4:],
+    "an unclosed header": GOOD.replace(b"(5, 4, 4, 3)", b"(5, 4, 4, 3 "),
+    "an open string": GOOD.replace(b"'shape'", b"'shape "),
+    "another shape": npy(np.zeros((4, 4, 4, 3), np.uint8)),
+    "another type": npy(np.zeros(SHAPE, np.int16)),
+    "pickled objects": npy(np.array([{}], dtype=object)),
+}
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
+@pytest.mark.filterwarnings("ignore:Reading `.npy`")
+def test_a_damaged_file_is_made_anew(content):
+    cache_dir().mkdir(parents=True)
+    (cache_dir() / "x.npy").write_bytes(content)
+    maker = Maker()
+    np.testing.assert_array_equal(get(maker), maker.expected())
+    assert maker.calls == 1
+    np.testing.assert_array_equal(cached_file(), maker.expected())
+
+
+def test_a_small_array_needs_no_cache_that_can_be_written(monkeypatch):
+    @contextlib.contextmanager
+    def read_only(path):
+        raise OSError(30, "Read-only file system")
+        yield
+
+    monkeypatch.setattr(cache, "replacing", read_only)
+    maker = Maker()
+    for calls in (1, 2):
+        np.testing.assert_array_equal(get(maker), maker.expected())
+        assert maker.calls == calls
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_no_half_written_cache(monkeypatch):
+    def full(file, array):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.np, "save", full)
+    maker = Maker()
+    np.testing.assert_array_equal(get(maker), maker.expected())
+    assert list(cache_dir().iterdir()) == []
+
+
+@pytest.mark.usefixtures("either")
+def test_a_maker_that_fails_leaves_nothing_behind():
+    def fail(out):
+        raise UserError("cat.jpg is damaged")
+
+    with pytest.raises(UserError, match="is damaged"):
+        cache.cached_array("x", SHAPE, fail)
+    assert not cache_dir().exists() or list(cache_dir().iterdir()) == []
+
+
+def test_only_an_array_beyond_large_is_mapped(monkeypatch):
+    size = int(np.prod(SHAPE))
+    for limit, mapped in ((size, False), (size - 1, True)):
+        monkeypatch.setattr(cache, "LARGE", limit)
+        for _ in range(2):  # made, then found
+            array = get(Maker())
+            assert isinstance(array, np.memmap) is mapped
+            np.testing.assert_array_equal(array, Maker().expected())
+        (cache_dir() / "x.npy").unlink()
+
+
+def test_a_mapped_array_cannot_be_changed_by_mistake(monkeypatch):
+    monkeypatch.setattr(cache, "LARGE", 10)
+    with pytest.raises(ValueError, match="read-only"):
+        get(Maker())[0] = 0
+
+
+def test_a_large_array_is_refused_when_the_disk_has_no_room(monkeypatch, tmp_path):
+    monkeypatch.setattr(cache, "LARGE", 10)
+    usage = type("Usage", (), {"free": 2**29})
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(UserError) as error:
+        get(Maker())
+    assert "0.5 GB free: make room, or choose a smaller image size" in str(error.value)
+    assert str(cache_dir()) in str(error.value)

@@ -1,0 +1,328 @@
+"""Decoding: every common kind of image comes out square, upright and in the right colours."""
+
+import importlib
+import struct
+import threading
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tadam.data import decode as module
+from tadam.data.decode import decode
+from tadam.errors import UserError
+
+# pytest undoes the filter that decode sets when it is imported; a test below shows it at work.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning"),
+    pytest.mark.filterwarnings("ignore:Tag data larger"),
+    pytest.mark.filterwarnings("ignore:Corrupt EXIF"),
+    pytest.mark.filterwarnings("ignore:Truncated File Read"),
+    pytest.mark.filterwarnings("ignore:Possibly corrupt EXIF"),
+    pytest.mark.filterwarnings("ignore:Image appears to be a malformed MPO"),
+]
+
+SIZE = 16
+QUADRANTS = {
+    "red": (220, 30, 40),
+    "green": (30, 200, 60),
+    "blue": (40, 50, 210),
+    "grey": (128,) * 3,
+}
+
+
+def quadrants(size: int = 64) -> np.ndarray:
+    """Four colours, so that turning or mirroring an image shows: red green / blue grey."""
+    red, green, blue, grey = (np.array(c, np.uint8) for c in QUADRANTS.values())
+    half = size // 2
+    image = np.empty((size, size, 3), np.uint8)
+    image[:half, :half], image[:half, half:] = red, green
+    image[half:, :half], image[half:, half:] = blue, grey
+    return image
+
+
+def corners(pixels: np.ndarray) -> np.ndarray:
+    """Colour in the middle of each quadrant, (4, 3)."""
+    assert pixels.shape == (SIZE, SIZE, 3)
+    assert pixels.dtype == np.uint8
+    near, far = SIZE // 4, 3 * SIZE // 4
+    return pixels[[near, near, far, far], [near, far, near, far]].astype(int)
+
+
+def assert_colours(path: Path, expected, tolerance: int = 0) -> None:
+    got = corners(decode(path, SIZE))
+    assert np.abs(got - np.array(expected)).max() <= tolerance, got
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "tolerance"),
+    [
+        ("a.jpg", {"quality": 95}, 4),
+        ("a.JPEG", {"quality": 95, "progressive": True}, 4),
+        ("a.png", {}, 0),
+        ("a.webp", {"lossless": True}, 0),
+        ("a.bmp", {}, 0),
+        ("a.tif", {}, 0),
+        ("a.tiff", {"compression": "tiff_lzw"}, 0),
+        ("a.gif", {}, 0),
+    ],
+    ids=["jpeg", "progressive", "png", "webp", "bmp", "tiff", "tiff-lzw", "gif"],
+)
+def test_every_common_format_gives_its_colours(tmp_path, name, options, tolerance):
+    path = tmp_path / name
+    Image.fromarray(quadrants()).save(path, **options)
+    assert_colours(path, list(QUADRANTS.values()), tolerance)
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.png", "a.tiff"])
+def test_of_an_animation_the_first_frame_counts(tmp_path, name):
+    frames = [Image.fromarray(quadrants()), Image.new("RGB", (64, 64), "black")]
+    options = {"lossless": True} if name == "a.webp" else {}
+    frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], **options)
+    with Image.open(tmp_path / name) as written:
+        assert written.n_frames == 2
+    assert_colours(tmp_path / name, list(QUADRANTS.values()))
+
+
+#: What a viewer has to do to show the stored pixels upright, from the EXIF standard.
+UPRIGHT = {
+    1: lambda a: a,
+    2: np.fliplr,
+    3: lambda a: np.rot90(a, 2),
+    4: np.flipud,
+    5: lambda a: a.transpose(1, 0, 2),
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
+    8: np.rot90,
+}
+
+
+@pytest.mark.parametrize("orientation", UPRIGHT)
+@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
+def test_an_image_that_exif_says_is_turned_comes_out_upright(tmp_path, orientation, name):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(quadrants()).save(tmp_path / name, exif=exif, quality=95)
+    expected = np.ascontiguousarray(UPRIGHT[orientation](quadrants(SIZE)))
+    assert_colours(tmp_path / name, corners(expected), 4)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tiff"])
+def test_sixteen_bits_are_scaled_to_eight_by_257(tmp_path, name):
+    values = np.array([[0, 257 * 77], [257 * 200, 65535]], np.uint16)
+    Image.fromarray(np.kron(values, np.ones((32, 32), np.uint16))).save(tmp_path / name)
+    assert_colours(tmp_path / name, [[v] * 3 for v in (0, 77, 200, 255)])
+
+
+def test_a_floating_point_image_keeps_its_ratios(tmp_path):
+    values = np.kron(np.array([[0, 1], [2, 4]], np.float32), np.ones((32, 32), np.float32))
+    Image.fromarray(values).save(tmp_path / "a.tiff")
+    assert_colours(tmp_path / "a.tiff", [[v] * 3 for v in (0, 64, 128, 255)])
+
+
+def test_a_cmyk_jpeg_has_the_colours_of_its_inks(tmp_path):
+    inks = np.zeros((64, 64, 4), np.uint8)
+    inks[:32, :32] = (255, 0, 0, 0)  # cyan
+    inks[:32, 32:] = (0, 255, 0, 0)  # magenta
+    inks[32:, :32] = (0, 0, 255, 0)  # yellow
+    inks[32:, 32:] = (0, 0, 0, 255)  # black
+    Image.fromarray(inks, mode="CMYK").save(tmp_path / "a.jpg", quality=98)
+    expected = [(0, 255, 255), (255, 0, 255), (255, 255, 0), (0, 0, 0)]
+    assert_colours(tmp_path / "a.jpg", expected, 8)
+
+
+def test_a_palette_gives_its_colours(tmp_path):
+    Image.fromarray(quadrants()).quantize(4).save(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as written:
+        assert written.mode == "P"
+    assert_colours(tmp_path / "a.png", list(QUADRANTS.values()), 1)
+
+
+@pytest.mark.parametrize("transparency", ["index", "bytes"])
+def test_a_transparent_entry_of_a_palette_is_white(tmp_path, transparency):
+    indices = np.kron(np.array([[0, 1], [2, 3]], np.uint8), np.ones((32, 32), np.uint8))
+    image = Image.fromarray(indices, mode="P")
+    image.putpalette([c for colour in QUADRANTS.values() for c in colour])
+    value = 1 if transparency == "index" else bytes([255, 0, 255, 255])
+    image.save(tmp_path / "a.png", transparency=value)
+    red, _, blue, grey = QUADRANTS.values()
+    assert_colours(tmp_path / "a.png", [red, (255, 255, 255), blue, grey])
+
+
+def test_a_transparent_colour_of_an_rgb_png_is_white(tmp_path):
+    Image.fromarray(quadrants()).save(tmp_path / "a.png", transparency=QUADRANTS["green"])
+    red, _, blue, grey = QUADRANTS.values()
+    assert_colours(tmp_path / "a.png", [red, (255, 255, 255), blue, grey])
+
+
+def test_rgba_is_blended_with_white(tmp_path):
+    alpha = np.kron(np.array([[255, 0], [51, 255]], np.uint8), np.ones((32, 32), np.uint8))
+    Image.fromarray(np.dstack([quadrants(), alpha])).save(tmp_path / "a.png")
+    red, _, blue, grey = QUADRANTS.values()
+    faint = [round(255 * 0.8 + c * 0.2) for c in blue]
+    assert_colours(tmp_path / "a.png", [red, (255, 255, 255), faint, grey], 1)
+
+
+def test_grey_with_alpha_is_blended_with_white(tmp_path):
+    grey = np.full((64, 64), 100, np.uint8)
+    alpha = np.kron(np.array([[255, 0], [51, 255]], np.uint8), np.ones((32, 32), np.uint8))
+    Image.fromarray(np.dstack([grey, alpha]), mode="LA").save(tmp_path / "a.png")
+    assert_colours(tmp_path / "a.png", [[v] * 3 for v in (100, 255, 224, 100)], 1)
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("a.png", 0), ("a.jpg", 3)])
+def test_greyscale_has_three_equal_channels(tmp_path, name, tolerance):
+    values = np.kron(np.array([[0, 90], [180, 255]], np.uint8), np.ones((32, 32), np.uint8))
+    Image.fromarray(values).save(tmp_path / name, quality=95)
+    assert_colours(tmp_path / name, [[v] * 3 for v in (0, 90, 180, 255)], tolerance)
+
+
+def test_one_bit_is_black_and_white(tmp_path):
+    values = np.kron(np.array([[0, 255], [255, 0]], np.uint8), np.ones((32, 32), np.uint8))
+    Image.fromarray(values).convert("1").save(tmp_path / "a.png")
+    assert_colours(tmp_path / "a.png", [[v] * 3 for v in (0, 255, 255, 0)])
+
+
+@pytest.mark.parametrize("shape", [(64, 200), (200, 64)])
+def test_of_an_oblong_image_the_centre_square_is_kept(tmp_path, shape):
+    image = np.full((*shape, 3), 255, np.uint8)
+    top, left = (shape[0] - 64) // 2, (shape[1] - 64) // 2
+    image[top : top + 64, left : left + 64] = quadrants()
+    Image.fromarray(image).save(tmp_path / "a.png")
+    assert_colours(tmp_path / "a.png", list(QUADRANTS.values()))
+
+
+def test_an_image_of_one_pixel_is_enlarged(tmp_path):
+    Image.new("RGB", (1, 1), (10, 20, 30)).save(tmp_path / "a.png")
+    assert (decode(tmp_path / "a.png", SIZE) == (10, 20, 30)).all()
+
+
+@pytest.mark.parametrize("side", [96, 600])  # 96 could shrink to fewer pixels than are wanted
+def test_a_jpeg_decoded_at_a_lower_scale_looks_like_the_whole(tmp_path, side):
+    noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    smooth = Image.fromarray(noise).resize((side, side), Image.Resampling.BICUBIC)
+    smooth.save(tmp_path / "a.jpg", quality=95, subsampling=0)
+    smooth.save(tmp_path / "a.png")
+    fast, full = (decode(tmp_path / f"a.{kind}", SIZE).astype(int) for kind in ("jpg", "png"))
+    assert np.abs(fast - full).mean() < 3
+
+
+def refusal(path: Path) -> str:
+    """The one sentence with which a file is refused."""
+    with pytest.raises(UserError) as error:
+        decode(path, SIZE)
+    text = str(error.value)
+    assert "\n" not in text
+    assert text.startswith(str(path))
+    return text
+
+
+def test_a_text_file_called_jpg_is_no_image(tmp_path):
+    (tmp_path / "a.jpg").write_text("not a picture")
+    assert refusal(tmp_path / "a.jpg").endswith(
+        "is not an image that can be read: remove or replace it"
+    )
+
+
+def test_an_empty_file_is_no_image(tmp_path):
+    (tmp_path / "a.png").touch()
+    assert "is not an image that can be read" in refusal(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.gif", "a.bmp", "a.tiff"])
+def test_a_truncated_file_is_refused_not_filled_with_grey(tmp_path, name):
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / name)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: len(content) // 2])
+    assert "remove or replace it" in refusal(tmp_path / name)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that claims a size and holds next to nothing."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 9))
+
+
+@pytest.mark.parametrize("side", [10_001, 12_000, 60_000])
+def test_an_image_that_would_unfold_to_gigabytes_is_refused_before_decoding(
+    tmp_path, monkeypatch, side
+):
+    def load(self):
+        raise AssertionError("decoding began")
+
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
+    (tmp_path / "a.png").write_bytes(png_header(side, side))
+    assert refusal(tmp_path / "a.png").endswith(
+        "has more than 100,000,000 pixels: scale it down first"
+    )
+
+
+def test_a_file_too_large_to_be_an_image_is_not_even_opened(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 2**20)
+    with open(tmp_path / "a.png", "wb") as file:
+        file.truncate(2**20 + 1)
+    assert "is larger than 1 MB" in refusal(tmp_path / "a.png")
+
+
+def test_a_missing_file_is_not_called_damaged(tmp_path):
+    assert refusal(tmp_path / "a.png").endswith("cannot be opened: No such file or directory")
+
+
+def test_a_folder_is_not_called_damaged(tmp_path):
+    (tmp_path / "x.jpg").mkdir()
+    assert refusal(tmp_path / "x.jpg").endswith("cannot be opened: Is a directory")
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.gif", "a.bmp", "a.webp"])
+def test_however_a_file_is_damaged_the_answer_is_an_image_or_one_sentence(tmp_path, name):
+    noise = np.random.default_rng(0).integers(0, 256, (20, 20, 3), dtype=np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(noise).save(tmp_path / name, exif=exif)
+    content = (tmp_path / name).read_bytes()
+    dice = np.random.default_rng(1)
+    for _ in range(150):
+        damaged = bytearray(content[: int(dice.integers(1, 2 * len(content)))])
+        for _ in range(3):
+            damaged[int(dice.integers(min(len(damaged), 300)))] = int(dice.integers(256))
+        (tmp_path / name).write_bytes(damaged)
+        try:
+            assert decode(tmp_path / name, SIZE).shape == (SIZE, SIZE, 3)
+        except UserError:
+            refusal(tmp_path / name)
+
+
+def test_pillows_warnings_do_not_reach_the_user(tmp_path):
+    (tmp_path / "a.png").write_bytes(png_header(12_000, 12_000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        importlib.reload(module)
+        with pytest.raises(UserError, match="scale it down"):
+            module.decode(tmp_path / "a.png", SIZE)
+
+
+def test_decoding_in_threads_leaves_the_programs_warnings_as_they_were(tmp_path, monkeypatch):
+    # catch_warnings changes the whole process: two overlapping ones may never undo the change.
+    Image.fromarray(quadrants()).save(tmp_path / "a.png")
+    before, during, real_open = list(warnings.filters), [], Image.open
+
+    def spying_open(*args, **kwargs):
+        during.append(list(warnings.filters))
+        return real_open(*args, **kwargs)
+
+    monkeypatch.setattr(module.Image, "open", spying_open)
+    threads = [threading.Thread(target=decode, args=(tmp_path / "a.png", SIZE)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert during == [before] * 4

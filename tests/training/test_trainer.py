@@ -1,0 +1,294 @@
+"""A training step: weight decay groups, clipping, order of the two updates, and determinism."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tadam.config import Config, OptimiserConfig
+from tadam.data.store import ImageStore
+from tadam.model import InputSpec, build_model, initialise
+from tadam.training.trainer import Trainer, clip_gradients, make_optimiser
+
+TINY = {
+    "backbone": {"width": 1},
+    "episode": {"way": 2, "shot": 1, "queries": 4, "tasks": 2},
+    "auxiliary": {"batch_size": 8},
+    "schedule": {"episodes": 100},
+}
+
+
+def make_store() -> ImageStore:
+    images = np.random.default_rng(0).integers(0, 256, (24, 16, 16, 3), np.uint8)
+    return ImageStore.from_counts(images, [8, 8, 8], ["a", "b", "c"])
+
+
+def make_trainer(*settings: str) -> Trainer:
+    config = Config().updated(TINY).with_settings(list(settings))
+    store = make_store()
+    model = build_model(config, InputSpec(3, 16, 3 if config.auxiliary.enabled else 0))
+    initialise(model, config, *store.channel_statistics())
+    return Trainer(config, model, store, torch.device("cpu"))
+
+
+def decays(optimiser: torch.optim.Optimizer) -> dict[int, float]:
+    """Weight decay by the id of the parameter."""
+    groups = optimiser.param_groups
+    return {id(p): group["weight_decay"] for group in groups for p in group["params"]}
+
+
+def expected_decays(model: nn.Module) -> dict[int, float]:
+    """The same by what kind of module a parameter belongs to."""
+    result = {id(p): 0.0 for p in model.parameters()}
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            result[id(module.weight)] = 5e-4
+        if hasattr(module, "gamma0"):
+            result[id(module.gamma0)] = result[id(module.beta0)] = 0.01
+    if model.auxiliary_head is not None:
+        result[id(model.auxiliary_head.weight)] = 0.0
+    return result
+
+
+def test_weight_decay_spares_batch_norm_biases_head_and_alpha():
+    trainer = make_trainer("metric.learn_alpha=true")
+    model = trainer.model
+    found = {**decays(trainer.few_shot), **decays(trainer.auxiliary)}
+    expected = expected_decays(model)
+    assert {n: found[id(p)] for n, p in model.named_parameters()} == {
+        n: expected[id(p)] for n, p in model.named_parameters()
+    }
+    # 16 convolutions and 12 x 2 x 3 TEN matrices; 12 x 2 multipliers
+    assert sorted(found.values()).count(5e-4) == 16 + 72
+    assert sorted(found.values()).count(0.01) == 24
+    assert found[id(model.metric.log_alpha)] == 0.0
+
+
+def test_few_shot_trains_all_but_the_head_and_auxiliary_only_backbone_and_head():
+    trainer = make_trainer("metric.learn_alpha=true")
+    names = {id(p): n.partition(".")[0] for n, p in trainer.model.named_parameters()}
+    few_shot = {names[i] for i in decays(trainer.few_shot)}
+    auxiliary = {names[i] for i in decays(trainer.auxiliary)}
+    assert few_shot == {"backbone", "ten", "metric"}
+    assert auxiliary == {"backbone", "auxiliary_head"}
+    assert len(decays(trainer.few_shot)) == len(names) - 2
+
+
+def test_an_update_is_gradient_plus_decay_with_momentum():
+    layer = nn.Linear(1, 1)
+    model = nn.ModuleDict({"ten": layer})
+    config = OptimiserConfig(learning_rate=0.5, momentum=0.9, weight_decay=0.1)
+    optimiser = make_optimiser(model, lambda name: True, config)
+    nn.init.constant_(layer.weight, 2.0)
+    nn.init.constant_(layer.bias, 2.0)
+    for _ in range(2):
+        layer.weight.grad, layer.bias.grad = torch.ones(1, 1), torch.ones(1)
+        optimiser.step()
+    v1 = 1 + 0.1 * 2.0
+    w1 = 2.0 - 0.5 * v1
+    v2 = 0.9 * v1 + 1 + 0.1 * w1
+    assert layer.weight.item() == pytest.approx(w1 - 0.5 * v2)
+    assert layer.bias.item() == pytest.approx(2.0 - 0.5 * 1 - 0.5 * 1.9)
+
+
+def clipped(mode: str, norm: float, gradients: list) -> list[np.ndarray]:
+    parameters = []
+    for gradient in gradients:
+        parameter = nn.Parameter(torch.zeros(np.shape(gradient)))
+        parameter.grad = torch.tensor(gradient)
+        parameters.append(parameter)
+    parameters.append(nn.Parameter(torch.zeros(2)))  # took no part in this pass
+    clip_gradients(parameters, OptimiserConfig(clip=mode, clip_norm=norm))
+    assert parameters[-1].grad is None
+    return [p.grad.numpy() for p in parameters[:-1]]
+
+
+GRADIENTS = [[3.0, 4.0], [[0.0, 0.3], [0.4, 0.0]], 12.0, [0.0, 0.0]]  # norms 5, 0.5, 12, 0
+
+
+@pytest.mark.parametrize("norm", [1.0, 6.0])
+def test_clipping_per_parameter_scales_only_the_long_ones(norm):
+    for ours, gradient in zip(clipped("parameter", norm, GRADIENTS), GRADIENTS, strict=True):
+        length = np.sqrt(np.sum(np.square(gradient)))
+        expected = np.array(gradient) * (norm / length if length > norm else 1.0)
+        np.testing.assert_allclose(ours, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [1.0, 6.0, 14.0])
+def test_global_clipping_scales_all_by_the_same_factor(norm):
+    length = np.sqrt(5**2 + 0.5**2 + 12**2)  # 13.01
+    factor = min(1.0, norm / length)
+    for ours, gradient in zip(clipped("global", norm, GRADIENTS), GRADIENTS, strict=True):
+        np.testing.assert_allclose(ours, np.array(gradient) * factor, rtol=1e-6)
+
+
+def test_without_clipping_gradients_stay():
+    for ours, gradient in zip(clipped("none", 1.0, GRADIENTS), GRADIENTS, strict=True):
+        np.testing.assert_array_equal(ours, np.float32(gradient))
+
+
+def record_updates(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """Which optimiser steps, and at what rate, while the real step still happens."""
+    events: list[tuple[str, float]] = []
+    for name in ("few_shot", "auxiliary"):
+        optimiser = getattr(trainer, name)
+
+        def stepped(name=name, optimiser=optimiser, step=optimiser.step):
+            rates = {group["lr"] for group in optimiser.param_groups}
+            events.append((name, *rates))
+            return step()
+
+        monkeypatch.setattr(optimiser, "step", stepped)
+    return events
+
+
+def test_auxiliary_update_comes_before_the_few_shot_update(monkeypatch):
+    trainer = make_trainer("auxiliary.probability=1.0", "auxiliary.decay=1.0")
+    events = record_updates(trainer, monkeypatch)
+    for t in (0, 50, 75):
+        trainer.step(t)
+    order = ["auxiliary", "few_shot"]
+    assert [name for name, _ in events] == order * 3
+    # one schedule for both: 0.1, then 0.01 from T/2 and 0.001 from 3T/4
+    assert [rate for _, rate in events] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+
+
+def test_few_shot_update_happens_in_every_step_whatever_the_coin(monkeypatch):
+    trainer = make_trainer("auxiliary.probability=0.5", "auxiliary.decay=1.0")
+    events = record_updates(trainer, monkeypatch)
+    expected = []
+    for t in range(12):
+        result = trainer.step(t)
+        ran = result.auxiliary_loss is not None
+        expected += ["auxiliary", "few_shot"] if ran else ["few_shot"]
+        assert (result.auxiliary_accuracy is not None) == ran
+        # 2 tasks of 2 support and 4 query images, and the auxiliary batch
+        assert result.images == 2 * (2 + 4) + (8 if ran else 0)
+    assert [name for name, _ in events] == expected
+    assert 12 < len(expected) < 24  # both cases were seen
+
+
+def test_auxiliary_steps_follow_the_decaying_probability(monkeypatch):
+    steps = 8_000
+    trainer = make_trainer(f"schedule.episodes={steps}")
+    ran: list[int] = []
+    zero = torch.zeros(())
+
+    def auxiliary(t: int, rate: float):
+        ran.append(t)
+        return zero, zero
+
+    monkeypatch.setattr(trainer, "_auxiliary_update", auxiliary)
+    monkeypatch.setattr(trainer, "_few_shot_update", lambda t, rate: (zero, zero, 0))
+    for t in range(steps):
+        trainer.step(t)
+    counts = np.bincount(np.array(ran) // 400, minlength=20)
+    p = 0.9 ** np.arange(1, 21)
+    deviation = np.sqrt(400 * p * (1 - p))
+    assert (np.abs(counts - 400 * p) < 4 * deviation).all()
+
+
+def test_no_auxiliary_update_without_co_training(monkeypatch):
+    trainer = make_trainer("auxiliary.enabled=false")
+    events = record_updates(trainer, monkeypatch)
+    for t in range(3):
+        assert trainer.step(t).auxiliary_loss is None
+    assert [name for name, _ in events] == ["few_shot"] * 3
+
+
+def state(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+def assert_equal_states(one: dict, other: dict) -> None:
+    assert one.keys() == other.keys()
+    different = [name for name in one if not torch.equal(one[name], other[name])]
+    assert different == []
+
+
+AUGMENTED = ("augment.flip=true", "augment.crop_padding=2", "augment.brightness=0.3")
+
+
+def test_two_trainers_end_with_the_same_bits():
+    finals = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)  # the global RNG must not matter
+        np.random.seed(seed)  # noqa: NPY002
+        trainer = make_trainer("metric.learn_alpha=true", *AUGMENTED)
+        before = state(trainer)
+        losses = [trainer.step(t).loss.item() for t in range(5)]
+        finals.append((losses, state(trainer)))
+    assert finals[0][0] == finals[1][0]
+    assert_equal_states(finals[0][1], finals[1][1])
+    moved = [n for n in before if not torch.equal(before[n], finals[0][1][n])]
+    assert "ten.conditioners.11.gamma0" in moved
+    assert "metric.log_alpha" in moved
+    assert "auxiliary_head.weight" in moved
+    assert "pixel_mean" not in moved
+
+
+def test_a_step_depends_on_the_state_and_its_number_alone():
+    straight = make_trainer(*AUGMENTED)
+    for t in range(4):
+        straight.step(t)
+    first, second = make_trainer(*AUGMENTED), make_trainer(*AUGMENTED)
+    first.step(0)
+    first.step(1)
+    second.model.load_state_dict(first.model.state_dict())
+    second.few_shot.load_state_dict(first.few_shot.state_dict())
+    second.auxiliary.load_state_dict(first.auxiliary.state_dict())
+    second.step(2)
+    second.step(3)
+    assert_equal_states(state(straight), state(second))
+
+
+def test_another_seed_trains_other_weights():
+    one, other = make_trainer(), make_trainer("run.seed=1")
+    other.model.load_state_dict(one.model.state_dict())
+    one.step(0)
+    other.step(0)
+    name = "backbone.blocks.0.units.0.conv.weight"
+    assert not torch.equal(state(one)[name], state(other)[name])
+
+
+def test_training_leaves_the_global_rng_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    make_trainer(*AUGMENTED).step(0)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "passes"),
+    [
+        (("auxiliary.enabled=false",), 3),
+        (("auxiliary.probability=1.0",), 4),
+        (("auxiliary.enabled=false", "conditioning.enabled=false"), 2),
+    ],
+)
+def test_every_pass_of_a_step_updates_batch_norm(settings, passes):
+    trainer = make_trainer(*settings)
+    trainer.step(0)
+    tracked = [v for k, v in state(trainer).items() if k.endswith("num_batches_tracked")]
+    assert [v.item() for v in tracked] == [passes] * 16
+
+
+def test_loss_and_accuracy_are_those_of_the_episode_before_the_update():
+    trainer = make_trainer("auxiliary.enabled=false", "optimiser.label_smoothing=0.1")
+    twin = make_trainer("auxiliary.enabled=false")
+    result = trainer.step(3)
+    episode = twin.sampler.batch(6, 2)  # two tasks a step: step 3 has tasks 6 and 7
+
+    def images(rows):
+        return torch.from_numpy(twin.store.images[rows]).permute(0, 1, 4, 2, 3)
+
+    with torch.no_grad():
+        labels = torch.from_numpy(episode.support_labels)
+        logits = twin.model(images(episode.support), labels, images(episode.query), 2).numpy()
+    exponent = np.exp(logits.astype(np.float64))
+    p = exponent / exponent.sum(axis=2, keepdims=True)
+    target = 0.9 * np.eye(2)[episode.query_labels] + 0.1 / 2
+    assert result.loss.item() == pytest.approx(-(target * np.log(p)).sum(axis=2).mean(), rel=1e-5)
+    right = logits.argmax(axis=2) == episode.query_labels
+    assert result.accuracy.item() == pytest.approx(right.mean())
