@@ -5,15 +5,12 @@ itself, and every error names the key.
 """
 
 import dataclasses
-import difflib
-import json
 import tomllib
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self
 
 from tadam.errors import UserError
-
-T = TypeVar("T")
+from tadam.toml_tables import format_value, parse_value, updated
 
 
 def _require(ok: bool, key: str, rule: str, value: object) -> None:
@@ -234,7 +231,7 @@ class Config:
 
     def updated(self, tables: dict[str, Any]) -> Self:
         """A copy with the given tables' keys replaced."""
-        return _updated(self, tables, prefix="")
+        return updated(self, tables)
 
     def with_settings(self, settings: list[str]) -> Self:
         """A copy with `key=value` settings such as `backbone.width=16`; a later one wins.
@@ -250,7 +247,7 @@ class Config:
                 raise UserError(
                     f"--set {setting!r} must look like table.key=value, e.g. backbone.width=16"
                 )
-            tables.setdefault(table, {})[name] = _toml_value(text)
+            tables.setdefault(table, {})[name] = parse_value(text)
         return self.updated(tables)
 
     def to_toml(self) -> str:
@@ -260,7 +257,7 @@ class Config:
             lines.append(f"[{table.name}]")
             section = getattr(self, table.name)
             lines += [
-                f"{f.name} = {_toml_text(getattr(section, f.name))}"
+                f"{f.name} = {format_value(getattr(section, f.name))}"
                 for f in dataclasses.fields(section)
             ]
             lines.append("")
@@ -275,54 +272,3 @@ class Config:
             if (mine := getattr(getattr(self, table.name), f.name))
             != (theirs := getattr(getattr(other, table.name), f.name))
         ]
-
-
-def _updated(config: T, tables: dict[str, Any], prefix: str) -> T:
-    names = {f.name for f in dataclasses.fields(config)}  # type: ignore[arg-type]
-    hints = get_type_hints(type(config))
-    changes = {}
-    for name, value in tables.items():
-        key = prefix + name
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = (
-                f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(names))}"
-            )
-            raise UserError(f"unknown key {key} ({hint})")
-        if dataclasses.is_dataclass(hints[name]):
-            if not isinstance(value, dict):
-                raise UserError(f"{key} must be a table, got {value!r}")
-            changes[name] = _updated(getattr(config, name), value, key + ".")
-        else:
-            changes[name] = _converted(value, hints[name], key)
-    return dataclasses.replace(config, **changes)  # type: ignore[type-var]
-
-
-def _converted(value: Any, kind: Any, key: str) -> Any:
-    if get_origin(kind) is tuple:
-        if not isinstance(value, list | tuple):
-            raise UserError(f"{key} must be a list, got {value!r}")
-        return tuple(_converted(item, get_args(kind)[0], key) for item in value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not kind:  # not isinstance: True is no int here
-        raise UserError(f"{key} must be of type {kind.__name__}, got {value!r}")
-    return value
-
-
-def _toml_value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text.strip()  # a bare word is a string
-
-
-def _toml_text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return "[" + ", ".join(map(_toml_text, value)) + "]"
-    if isinstance(value, str):
-        # A JSON string is a TOML string, but for one character that TOML wants escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)

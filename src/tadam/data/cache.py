@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,6 +16,11 @@ from tadam.files import cache_dir, replacing
 LARGE = 2 * 2**30
 
 
+def cache_path(name: str) -> Path:
+    """Where the array called `name` is kept."""
+    return cache_dir() / f"{name}.npy"
+
+
 def cached_array(
     name: str, shape: tuple[int, ...], fill: Callable[[npt.NDArray[np.uint8]], None]
 ) -> npt.NDArray[np.uint8]:
@@ -22,7 +28,7 @@ def cached_array(
 
     A cache that cannot be written (read-only home, full disk) costs a small array time, no more.
     """
-    path = cache_dir() / f"{name}.npy"
+    path = cache_path(name)
     size = int(np.prod(shape))
     mode: Literal["r"] | None = "r" if size > LARGE else None
     # Not there, or damaged: make it anew. A damaged header raises nearly anything, from TokenError

@@ -8,7 +8,7 @@ import numpy as np
 
 from tadam.config import DataConfig
 from tadam.data import shapes
-from tadam.data.cache import cached_array
+from tadam.data.cache import cache_path, cached_array
 from tadam.data.decode import decode
 from tadam.data.folder import DEFAULT_IMAGE_SIZE, class_files, load_folder
 from tadam.data.store import ImageStore
@@ -16,6 +16,7 @@ from tadam.errors import UserError
 
 SPLITS = ("train", "val", "test")
 FOLDER_PREFIX = "folder:"
+_SHAPES_CACHE = f"shapes-v{shapes.VERSION}"
 Progress = Callable[[int, int], None]
 
 
@@ -97,7 +98,7 @@ def load_shapes() -> dict[str, ImageStore]:
     def fill(out: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> None:
         out[:] = shapes.draw()[order].reshape(out.shape)
 
-    images = cached_array(f"shapes-v{shapes.VERSION}", (len(order) * count, size, size, 3), fill)
+    images = cached_array(_SHAPES_CACHE, (len(order) * count, size, size, 3), fill)
     store = ImageStore.from_counts(images, [count] * len(order), [names[k] for k in order])
     stores, start = {}, 0
     for part in SPLITS:
@@ -111,7 +112,8 @@ def verify(name: str, progress: Progress | None = None) -> list[str]:
     """Checks every image of a data set and returns one sentence per problem."""
     if not name.startswith(FOLDER_PREFIX):
         load_splits(DataConfig(name))  # an unknown name is the user's mistake
-        return [] if shapes_are_intact() else [f"the cached copy of {name} was not as drawn"]
+        cache = cache_path(_SHAPES_CACHE)
+        return [] if shapes_are_intact() else [f"{cache} is not as drawn: delete it"]
     files = [path for part in class_files(_folder(name)).values() for path in part]
     problems = []
     for i, path in enumerate(files):
@@ -125,4 +127,8 @@ def verify(name: str, progress: Progress | None = None) -> list[str]:
 
 
 def _folder(name: str) -> Path:
-    return Path(name.removeprefix(FOLDER_PREFIX)).expanduser()
+    path = Path(name.removeprefix(FOLDER_PREFIX))
+    try:
+        return path.expanduser()
+    except RuntimeError:  # ~nobody
+        return path

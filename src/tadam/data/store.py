@@ -27,7 +27,9 @@ class ImageStore:
     ) -> "ImageStore":
         """Wraps class-major images given how many each class has."""
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] not in (1, 3):
-            raise ValueError(f"images must be uint8 (N, H, W, 1 or 3), got {images.shape}")
+            raise ValueError(
+                f"images must be uint8 (N, H, W, 1 or 3), got {images.dtype} {images.shape}"
+            )
         if len(counts) != len(class_names) or sum(counts) != len(images):
             raise ValueError("counts, class names and images do not match")
         offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -65,7 +67,15 @@ class ImageStore:
 
         Taken from evenly spaced images, `most` at the most, so that it costs the same on any set.
         """
-        every = max(1, -(-len(self.images) // most))
-        pixels = self.images[::every].astype(np.float64)
-        mean, std = pixels.mean(axis=(0, 1, 2)), pixels.std(axis=(0, 1, 2))
-        return mean.tolist(), np.maximum(std, 1.0).tolist()  # a constant channel has no spread
+        rows = np.linspace(0, len(self.images) - 1, min(len(self.images), most)).astype(np.int64)
+        total = squares = np.zeros(self.channels)
+        for some in np.array_split(rows, -(-len(rows) // 256)):  # in float64, but never all at once
+            pixels = self.images[some].astype(np.float64)
+            total = total + pixels.sum(axis=(0, 1, 2))
+            squares = squares + np.square(pixels).sum(axis=(0, 1, 2))
+        count = len(rows) * self.image_size**2
+        mean = total / count
+        std = np.sqrt(
+            np.maximum(squares / count - mean**2, 1.0)
+        )  # a constant channel has no spread
+        return mean.tolist(), std.tolist()

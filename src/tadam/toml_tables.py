@@ -1,0 +1,68 @@
+"""Frozen dataclasses to and from TOML: updates that check names and types, and values as text."""
+
+import dataclasses
+import difflib
+import json
+import math
+import tomllib
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from tadam.errors import UserError
+
+T = TypeVar("T")
+
+
+def updated(config: T, tables: dict[str, Any], prefix: str = "") -> T:
+    """A copy of a dataclass with the keys of `tables` replaced; nested dataclasses are tables."""
+    names = {f.name for f in dataclasses.fields(config)}  # type: ignore[arg-type]
+    hints = get_type_hints(type(config))
+    changes = {}
+    for name, value in tables.items():
+        key = prefix + name
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = (
+                f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(names))}"
+            )
+            raise UserError(f"unknown key {key} ({hint})")
+        if dataclasses.is_dataclass(hints[name]):
+            if not isinstance(value, dict):
+                raise UserError(f"{key} must be a table, got {value!r}")
+            changes[name] = updated(getattr(config, name), value, key + ".")
+        else:
+            changes[name] = _converted(value, hints[name], key)
+    return dataclasses.replace(config, **changes)  # type: ignore[type-var]
+
+
+def _converted(value: Any, kind: Any, key: str) -> Any:
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            raise UserError(f"{key} must be a list, got {value!r}")
+        return tuple(_converted(item, get_args(kind)[0], key) for item in value)
+    if kind is float and type(value) is int and abs(value) < 2**53:
+        value = float(value)
+    if type(value) is not kind:  # not isinstance: True is no int here
+        raise UserError(f"{key} must be of type {kind.__name__}, got {value!r}")
+    if kind is float and not math.isfinite(value):
+        raise UserError(f"{key} must be a finite number, got {value!r}")
+    return value
+
+
+def parse_value(text: str) -> Any:
+    """A value as TOML writes it; a bare word is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()  # a bare word is a string
+
+
+def format_value(value: object) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(format_value, value)) + "]"
+    if isinstance(value, str):
+        # A JSON string is a TOML string, but for one character that TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
