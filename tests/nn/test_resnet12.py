@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tadam.nn.conv_unit import ConvUnit, initialise_convolutions
+from tadam.nn.conv_unit import ConvNorm, initialise_convolutions
 from tadam.nn.resnet12 import ResidualBlock, ResNet12
 
 
@@ -121,7 +121,7 @@ def test_the_sum_with_the_shortcut_is_activated_and_then_pooled():
 @pytest.mark.parametrize(("scheme", "gain"), [("paper", 0.2), ("he", 2.0)])
 def test_initial_variance_is_the_gain_over_the_fan_out(scheme, gain):
     for kernel_size in (1, 3):
-        unit = ConvUnit(150, 200, kernel_size)
+        unit = ConvNorm(150, 200, kernel_size)
         initialise_convolutions(unit, scheme, torch.Generator().manual_seed(0))
         weight = unit.conv.weight.detach().numpy()
         assert weight.var() == pytest.approx(gain / (kernel_size**2 * 200), rel=0.03)

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv_unit import ACTIVATIONS, ConvUnit
+from tadam.nn.conv_unit import ConvUnit
 from tadam.nn.film import Film
 
 
@@ -32,10 +32,9 @@ class Conv4(Backbone):
     ) -> None:
         super().__init__()
         self.units = nn.ModuleList(
-            ConvUnit(in_channels if i == 0 else width, width) for i in range(4)
+            ConvUnit(in_channels if i == 0 else width, width, activation) for i in range(4)
         )
         self.flat = embedding == "flat"
-        self.activation = ACTIVATIONS[activation]
         side = image_size // 16  # four pools, rounding down as in the literature
         self.feature_size = width * side * side if self.flat else width
         self.conditioned_widths = (width,) * 4
@@ -43,5 +42,5 @@ class Conv4(Backbone):
     def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, D)."""
         for i, unit in enumerate(self.units):
-            x = F.max_pool2d(self.activation(unit(x, film[i] if film else None)), 2)
+            x = F.max_pool2d(unit(x, film[i] if film else None), 2)
         return x.flatten(1) if self.flat else x.mean(dim=(2, 3))

@@ -1,4 +1,4 @@
-"""The unit every backbone is made of: convolution, batch norm, FiLM (TADAM, fig. S1a)."""
+"""The unit of every backbone: convolution, batch norm, FiLM, activation (TADAM, fig. S1a)."""
 
 from collections.abc import Callable
 
@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam.nn.film import film
+from tadam.nn.fused import norm_film_swish
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,  # swish-1, x * sigmoid(x): the paper's choice
@@ -14,10 +15,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class ConvUnit(nn.Module):
-    """Convolution without bias, batch norm, then FiLM if the task asks for it; no activation."""
+class ConvNorm(nn.Module):
+    """A convolution without bias and the batch norm that follows it."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: int = 3) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int) -> None:
         super().__init__()
         conv = nn.Conv2d(
             in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=False
@@ -27,10 +28,47 @@ class ConvUnit(nn.Module):
         # eps and momentum as in the authors' code (TensorFlow's decay 0.95 is momentum 0.05 here).
         self.norm = nn.BatchNorm2d(out_channels, eps=1e-3, momentum=0.05)
 
-    def forward(self, x: Tensor, modulation: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """(T*N, C_in, H, W) -> (T*N, C_out, H, W)."""
-        x = self.norm(self.conv(x))
-        return x if modulation is None else film(x, *modulation)
+
+class ConvUnit(ConvNorm):
+    """3x3 convolution, batch norm, FiLM, residual sum, activation and max-pool, in this order.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Filters.
+        activation: A key of `ACTIVATIONS`.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, activation: str) -> None:
+        super().__init__(in_channels, out_channels, kernel_size=3)
+        self.activation = activation
+
+    def forward(
+        self,
+        x: Tensor,
+        modulation: tuple[Tensor, Tensor] | None = None,
+        shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
+        pool: bool = False,
+    ) -> Tensor:
+        """(T*N, C_in, H, W) -> (T*N, C_out, H, W), or half the size, rounded up, if pooled.
+
+        Args:
+            x: Input.
+            modulation: gamma and beta of each task, (T, C_out) each; None leaves FiLM out.
+            shortcut: Output of the shortcut's convolution, (T*N, C_out, H, W), and its batch norm.
+            pool: Whether to end in a 2x2 max-pool.
+        """
+        x = self.conv(x)
+        if self.training and self.activation == "swish":
+            return norm_film_swish(x, self.norm, modulation, shortcut, pool)
+        x = self.norm(x)
+        if modulation is not None:
+            x = film(x, *modulation)
+        if shortcut is not None:
+            residual, norm = shortcut
+            x = x + norm(residual)
+        x = ACTIVATIONS[self.activation](x)
+        # ceil mode keeps odd sizes such as 21 (84 / 4) from losing their last row
+        return F.max_pool2d(x, 2, ceil_mode=True) if pool else x
 
 
 def initialise_convolutions(

@@ -9,13 +9,14 @@ from torch import Tensor
 Film = Sequence[tuple[Tensor, Tensor] | None]
 
 
-def film(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def film(x: Tensor, gamma: Tensor, beta: Tensor, out: Tensor | None = None) -> Tensor:
     """Scales and shifts the channels of each task's images by that task's own vectors.
 
     Args:
         x: Activations of all tasks' images, task after task, (T*N, C, H, W).
         gamma: Scale per task and channel, (T, C).
         beta: Shift per task and channel, (T, C).
+        out: Where to write, possibly `x` itself; not differentiable.
 
     Returns:
         `gamma * x + beta`, (T*N, C, H, W), in the memory format of `x`.
@@ -29,4 +30,4 @@ def film(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     per_image = x.shape[0] // tasks
     scale = gamma.repeat_interleave(per_image, dim=0)[:, :, None, None]  # (T*N, C, 1, 1)
     shift = beta.repeat_interleave(per_image, dim=0)[:, :, None, None]
-    return torch.addcmul(shift, x, scale)
+    return torch.addcmul(shift, x, scale, out=out)

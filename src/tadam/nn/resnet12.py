@@ -1,10 +1,9 @@
 """ResNet-12, the paper's feature extractor, with a FiLM input for each of its 12 convolutions."""
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv_unit import ACTIVATIONS, ConvUnit
+from tadam.nn.conv_unit import ConvNorm, ConvUnit
 from tadam.nn.film import Film
 
 
@@ -18,21 +17,19 @@ class ResidualBlock(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, pool: bool, activation: str) -> None:
         super().__init__()
         self.units = nn.ModuleList(
-            ConvUnit(in_channels if i == 0 else out_channels, out_channels) for i in range(3)
+            ConvUnit(in_channels if i == 0 else out_channels, out_channels, activation)
+            for i in range(3)
         )
-        self.shortcut = ConvUnit(in_channels, out_channels, kernel_size=1)
+        self.shortcut = ConvNorm(in_channels, out_channels, kernel_size=1)
         self.pool = pool
-        self.activation = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor, modulations: Film | None = None) -> Tensor:
         """(T*N, C_in, H, W) -> (T*N, C_out, H', W'), H' = ceil(H / 2) if the block pools."""
-        residual = self.shortcut(x)
-        for i, unit in enumerate(self.units):
-            x = unit(x, modulations[i] if modulations else None)
-            x = x + residual if i == 2 else x
-            x = self.activation(x)
-        # ceil mode keeps odd sizes such as 21 (84 / 4) from losing their last row
-        return F.max_pool2d(x, 2, ceil_mode=True) if self.pool else x
+        film = modulations or (None, None, None)
+        shortcut = (self.shortcut.conv(x), self.shortcut.norm)
+        x = self.units[0](x, film[0])
+        x = self.units[1](x, film[1])
+        return self.units[2](x, film[2], shortcut, self.pool)  # type: ignore[no-any-return]
 
 
 class ResNet12(Backbone):
