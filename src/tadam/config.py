@@ -126,8 +126,9 @@ class AuxiliaryConfig:
 
 @dataclass(frozen=True)
 class OptimiserConfig:
+    name: str = "sgd"  # the paper's; or adamw, which gets further in a short run
     learning_rate: float = 0.1
-    momentum: float = 0.9
+    momentum: float = 0.9  # of sgd
     weight_decay: float = 5e-4  # convolutions and TEN weights; none on batch norm, biases, head
     multiplier_decay: float = 0.01  # gamma0 and beta0
     clip: str = "parameter"  # the norm of each parameter's gradient; or global, or none
@@ -135,6 +136,7 @@ class OptimiserConfig:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
+        _require_choice("optimiser.name", self.name, ("sgd", "adamw"))
         _require(self.learning_rate > 0, "optimiser.learning_rate", "above 0", self.learning_rate)
         _require(self.clip_norm > 0, "optimiser.clip_norm", "above 0", self.clip_norm)
         _require_choice("optimiser.clip", self.clip, ("parameter", "global", "none"))

@@ -11,7 +11,7 @@ from tadam.data import shapes
 Images = npt.NDArray[np.uint8]
 
 # Changes only together with shapes.VERSION.
-SHA256 = "03347711fe54621dfd14b6b39f047c6dd73b91ab64f07f639604fe8365b37023"
+SHA256 = "4220ef15fa9428f8131af1cd36cdf3f49c4194300ddcc5f4fc4c25d4dc56f6cf"
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,9 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_image_folder(tmp_path_factory.mktemp("images"))
 
 
-def start(images: Path, out: Path, *extra: str) -> subprocess.Popen[str]:
+def start(images: Path, out: Path, optimiser: str, *extra: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tadam", "train", "images", "--out", str(out), *extra]
-    command += ["--dataset", f"folder:{images}", *arguments(LONG)]
+    command += ["--dataset", f"folder:{images}", *arguments((*LONG, optimiser))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -56,18 +56,19 @@ def log_without_times(folder: Path) -> list[dict[str, object]]:
     return [{k: v for k, v in r.items() if k not in noisy} for r in read_log(folder)]
 
 
+@pytest.mark.parametrize("optimiser", ["optimiser.name=sgd", "optimiser.name=adamw"])
 def test_a_run_killed_twice_and_resumed_ends_bit_for_bit_like_one_never_killed(
-    images: Path, tmp_path: Path
+    images: Path, tmp_path: Path, optimiser: str
 ) -> None:
-    whole = start(images, tmp_path / "whole")
+    whole = start(images, tmp_path / "whole", optimiser)
     assert whole.wait(120) == 0, whole.communicate()
     killed = tmp_path / "killed"
     for step in (9, 33):
-        process = start(images, killed, "--resume")
+        process = start(images, killed, optimiser, "--resume")
         wait_for_step(killed, step, process)
         process.send_signal(signal.SIGKILL)
         assert process.wait(30) == -signal.SIGKILL
-    last = start(images, killed, "--resume")
+    last = start(images, killed, optimiser, "--resume")
     assert last.wait(120) == 0, last.communicate()
 
     for name in ("last.safetensors", "best.safetensors"):
@@ -79,7 +80,7 @@ def test_a_run_killed_twice_and_resumed_ends_bit_for_bit_like_one_never_killed(
 def test_ctrl_c_leaves_a_checkpoint_of_the_last_step_and_says_how_to_go_on(
     images: Path, tmp_path: Path
 ) -> None:
-    process = start(images, tmp_path / "run")
+    process = start(images, tmp_path / "run", "optimiser.name=sgd")
     wait_for_step(tmp_path / "run", 5, process)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)

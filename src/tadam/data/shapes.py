@@ -41,7 +41,12 @@ _RGB = np.array(
     ]
 )  # fmt: skip
 _DISTRACTORS = 2
-_SPLIT_SIZES = {"train": 64, "val": 16, "test": 20}
+# How many classes of each split leave which attribute free: the same mixture in all three.
+_MIXTURES = {
+    "train": {"colour": 31, "texture": 19, "shape": 14},
+    "val": {"colour": 7, "texture": 5, "shape": 4},
+    "test": {"colour": 10, "texture": 6, "shape": 4},
+}
 
 
 class ShapeClass(NamedTuple):
@@ -94,20 +99,25 @@ class _Dice:
 
 
 def _choose_classes() -> tuple[ShapeClass, ...]:
-    """Every shape with every texture, and enough pairs with a colour to make 100; then shuffled.
+    """Every shape with every texture, some pairs with a colour; train, then val, then test.
 
     Colour is by far the easiest attribute to learn, so it decides only half of the classes: with
     more, a network stops at colour and never looks at shape or texture.
     """
     shapes, textures, colours = range(len(SHAPES)), range(len(TEXTURES)), range(len(COLOURS))
-    plain = [ShapeClass(s, t, None) for s in shapes for t in textures]
-    tinted = [ShapeClass(s, None, c) for s in shapes for c in colours]
-    tinted += [ShapeClass(None, t, c) for t in textures for c in colours]
-    total = sum(_SPLIT_SIZES.values())
+    pairs = {
+        "colour": [ShapeClass(s, t, None) for s in shapes for t in textures],
+        "texture": [ShapeClass(s, None, c) for s in shapes for c in colours],
+        "shape": [ShapeClass(None, t, c) for t in textures for c in colours],
+    }
     dice = _Dice(0)
-    some = np.argsort(dice.raw(len(tinted)))[: total - len(plain)]
-    chosen = plain + [tinted[i] for i in some]
-    return tuple(chosen[i] for i in np.argsort(dice.raw(total)))
+    shuffled = {k: iter([v[i] for i in np.argsort(dice.raw(len(v)))]) for k, v in pairs.items()}
+    return tuple(
+        next(shuffled[free])
+        for mixture in _MIXTURES.values()
+        for free, count in mixture.items()
+        for _ in range(count)
+    )
 
 
 CLASSES = _choose_classes()
@@ -121,7 +131,8 @@ def class_names() -> tuple[str, ...]:
 def split_classes() -> dict[str, tuple[int, ...]]:
     """The indices of the classes of "train", "val" and "test"."""
     splits, start = {}, 0
-    for name, size in _SPLIT_SIZES.items():
+    for name, mixture in _MIXTURES.items():
+        size = sum(mixture.values())
         splits[name] = tuple(range(start, start + size))
         start += size
     return splits

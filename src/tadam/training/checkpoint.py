@@ -1,7 +1,7 @@
 """The training state of a run: everything that step t + 1 depends on, in one safetensors file.
 
 Tasks, augmentation and schedules are functions of the step, so weights, batch-norm statistics, both
-momentum buffers and a few counters are the whole of it.
+optimiser states and a few counters are the whole of it.
 """
 
 from dataclasses import asdict, dataclass
@@ -63,16 +63,19 @@ def load_state(path: Path, trainer: Trainer) -> Counters:
 
 
 def _tensors(trainer: Trainer) -> dict[str, Tensor]:
-    """The live tensors of a trainer by name; momentum that has not begun is zero."""
+    """The live tensors of a trainer by name; what an optimiser has not begun to keep is zero."""
     tensors = {f"model.{name}": t for name, t in trainer.model.state_dict().items()}
     names = {parameter: name for name, parameter in trainer.model.named_parameters()}
     for kind in ("few_shot", "auxiliary"):
         optimiser = getattr(trainer, kind)
-        for group in optimiser.param_groups:
-            for parameter in group["params"]:
-                state = optimiser.state[parameter]
-                # A zero buffer gives the same first update as none at all.
-                if state.get("momentum_buffer") is None:
-                    state["momentum_buffer"] = torch.zeros_like(parameter)
-                tensors[f"{kind}.{names[parameter]}"] = state["momentum_buffer"]
+        for parameter in (p for group in optimiser.param_groups for p in group["params"]):
+            state = optimiser.state[parameter]
+            # Zeros give the same first update as no state at all.
+            adam = isinstance(optimiser, torch.optim.AdamW)
+            if adam:
+                state.setdefault("step", torch.tensor(0.0))
+            for name in ("exp_avg", "exp_avg_sq") if adam else ("momentum_buffer",):
+                if state.get(name) is None:
+                    state[name] = torch.zeros_like(parameter)
+            tensors |= {f"{kind}.{names[parameter]}.{name}": t for name, t in state.items()}
     return tensors

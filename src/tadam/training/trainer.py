@@ -100,7 +100,7 @@ class Trainer:
         return augment(batch, self.config.augment, source)
 
     def _update(
-        self, optimiser: torch.optim.SGD, logits: Tensor, targets: Tensor, rate: float
+        self, optimiser: torch.optim.Optimizer, logits: Tensor, targets: Tensor, rate: float
     ) -> tuple[Tensor, Tensor]:
         targets = targets.to(self.device)
         loss = F.cross_entropy(
@@ -118,17 +118,16 @@ class Trainer:
 
 def make_optimiser(
     model: nn.Module, belongs: Callable[[str], bool], config: OptimiserConfig
-) -> torch.optim.SGD:
-    """SGD over the parameters whose names `belongs` accepts, each with its own weight decay."""
+) -> torch.optim.Optimizer:
+    """Optimiser of the parameters whose names `belongs` accepts, each with its weight decay."""
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if belongs(name):
             groups.setdefault(weight_decay(name, parameter, config), []).append(parameter)
-    return torch.optim.SGD(
-        [{"params": params, "weight_decay": decay} for decay, params in groups.items()],
-        lr=config.learning_rate,
-        momentum=config.momentum,
-    )
+    params = [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
+    if config.name == "adamw":
+        return torch.optim.AdamW(params, lr=config.learning_rate, foreach=True)
+    return torch.optim.SGD(params, lr=config.learning_rate, momentum=config.momentum, foreach=True)
 
 
 def weight_decay(name: str, parameter: nn.Parameter, config: OptimiserConfig) -> float:
