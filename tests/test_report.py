@@ -19,7 +19,7 @@ def test_a_picture_carries_its_own_pixels() -> None:
 
 
 def test_a_page_fetches_nothing_and_escapes_names() -> None:
-    table = accuracy_table([("<script>", 0.5, None), ("ours", 0.61, 0.004)], best="ours")
+    table = accuracy_table([("<script>", 0.5, None, ""), ("ours", 0.61, 0.004, "5 s")], best="ours")
     html = page("a < b", "", [section("x & y", table)])
     assert "<script>" not in html
     assert "a &lt; b" in html

@@ -26,13 +26,14 @@ def line_chart(
     logx: bool = False,
     logy: bool = False,
     percent: bool = False,
+    width: int = 640,
     height: int = 340,
 ) -> "Figure":
     """Lines by name, each (x, y); with several lines each is named at its right end.
 
     `percent` shows fractions as percentages.
     """
-    figure, (axes,) = new_figure(height=height)
+    figure, (axes,) = new_figure(width, height)
     draw_lines(axes, series, logx=logx, logy=logy)
     label_axes(axes, xlabel, ylabel, title=title, percent=percent)
     return figure

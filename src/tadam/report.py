@@ -70,14 +70,15 @@ def picture(pixels: npt.NDArray[np.uint8], side: int, alt: str) -> str:
     )
 
 
-def accuracy_table(rows: Iterable[tuple[str, float, float | None]], best: str) -> str:
-    """Rows of (name, accuracy, half interval) with a bar each; the row called `best` stands out."""
+def accuracy_table(rows: Iterable[tuple[str, float, float | None, str]], best: str) -> str:
+    """Rows of (name, accuracy, half interval, note) with a bar; the row `best` stands out."""
     lines = []
-    for name, accuracy, interval in rows:
+    for name, accuracy, interval, note in rows:
         number = f"{100 * accuracy:.1f}" + (f" ± {100 * interval:.1f}" if interval else "")
         lines.append(
             f"<tr{' class=best' if name == best else ''}><td>{escape(name)}</td>"
             f'<td class="number">{number} %</td>'
-            f'<td><div class="bar"><i style="width:{100 * accuracy:.1f}%"></i></div></td></tr>'
+            f'<td><div class="bar"><i style="width:{100 * accuracy:.1f}%"></i></div></td>'
+            f'<td class="soft small">{escape(note)}</td></tr>'
         )
     return f"<table>{''.join(lines)}</table>"

@@ -14,7 +14,9 @@ class TerminalReporter:
 
     def start(self, step: int, steps: int) -> None:
         if step:
-            self._console.print(f"going on after step {step} of {steps}")
+            self._console.print(
+                f"going on after step {step} of {steps}" if step < steps else "already trained"
+            )
         self._progress = Progress(
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
