@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from benchmarks.naive import NaiveTadam, NaiveTrainer, load_images
 
+from benchmarks.naive import NaiveTadam, NaiveTrainer, load_images
 from tadam.config import Config
 from tadam.data.store import ImageStore
 from tadam.model import InputSpec, Tadam, build_model, initialise

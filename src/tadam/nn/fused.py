@@ -41,6 +41,12 @@ def _normalise_backward(
     return grads
 
 
+def _max_pool(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Pooled values and where they came from."""
+    pooled: tuple[Tensor, Tensor] = torch.ops.aten.max_pool2d_with_indices(x, *_POOL)
+    return pooled
+
+
 class _NormFilmSwish(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -65,20 +71,15 @@ class _NormFilmSwish(torch.autograd.Function):
             y += residual
             moments += more
         y = F.silu(y, inplace=True)
-        places = None
-        if pool:
-            y, places = torch.ops.aten.max_pool2d_with_indices(y, *_POOL)
         ctx.save_for_backward(
-            x, weight, bias, gamma, beta, shortcut, shortcut_weight, shortcut_bias, places, *moments
+            x, weight, bias, gamma, beta, shortcut, shortcut_weight, shortcut_bias, *moments
         )
-        ctx.eps = norm.eps
-        return y
+        ctx.eps, ctx.pool = norm.eps, pool
+        return _max_pool(y)[0] if pool else y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, gamma, beta, shortcut, s_weight, s_bias, places, *moments = (
-            ctx.saved_tensors
-        )
+        x, weight, bias, gamma, beta, shortcut, s_weight, s_bias, *moments = ctx.saved_tensors
         # Batch norm and FiLM together are one scale and one shift for each task and channel.
         scale, shift = _affine(weight, bias, *moments[:2])
         if gamma is None:
@@ -88,9 +89,10 @@ class _NormFilmSwish(torch.autograd.Function):
         if shortcut is not None:
             s_scale, s_shift = _affine(s_weight, s_bias, *moments[2:])
             y += film(shortcut, s_scale[None], s_shift[None])
-        if places is not None:
+        if ctx.pool:
+            _, places = _max_pool(F.silu(y))
             grad = torch.ops.aten.max_pool2d_with_indices_backward(grad, y, *_POOL, places)
-        grad = torch.ops.aten.silu_backward(grad, y)
+        grad = torch.ops.aten.silu_backward(grad, y, grad_input=y)
         of_shortcut: tuple[Tensor | None, ...] = (None, None, None)
         if shortcut is not None:
             of_shortcut = _normalise_backward(grad, shortcut, s_weight, moments[2:], ctx.eps)
@@ -98,11 +100,11 @@ class _NormFilmSwish(torch.autograd.Function):
         if gamma is not None:
             tasks, channels = gamma.shape
             per_task = (tasks, -1, channels, *x.shape[2:])
-            torch.mul(grad, x, out=y)
             grad_beta = grad.view(per_task).sum(dim=(1, 3, 4))  # (T, C)
             # The normalised input is `scale * x + shift`.
-            grad_gamma = scale * y.view(per_task).sum(dim=(1, 3, 4)) + shift * grad_beta
-            grad = film(grad, gamma, torch.zeros_like(gamma), out=y)
+            product = (grad * x).view(per_task).sum(dim=(1, 3, 4))
+            grad_gamma = scale * product + shift * grad_beta
+            grad = film(grad, gamma, torch.zeros_like(gamma), out=grad)
         of_norm = _normalise_backward(grad, x, weight, moments[:2], ctx.eps)
         return *of_norm, grad_gamma, grad_beta, *of_shortcut, None, None, None
 

@@ -1,0 +1,41 @@
+"""README and docs: every command in them is one that the command line accepts."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from tadam.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands() -> list[str]:
+    blocks = [b for p in PAGES for b in re.findall(r"```\n(.*?)```", p.read_text(), re.DOTALL)]
+    lines = [line for block in blocks for line in block.splitlines()]
+    return sorted({line for line in lines if line.startswith("tadam ")})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_of_the_docs_is_accepted(line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    command: click.Command = typer.main.get_command(app)
+    name = "tadam"
+    while hasattr(command, "commands"):
+        name = words.pop(0)
+        command = command.commands[name]
+    command.make_context(name, words)  # raises on an unknown option or a missing argument
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(commands()) > 8
+
+
+def test_every_link_in_the_docs_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
