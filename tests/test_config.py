@@ -38,6 +38,7 @@ ALLOWED_AND_REFUSED = {
     "auxiliary.probability": ("0 1", "-0.1 1.1 nan"),
     "auxiliary.decay": ("0 1", "-0.1 1.1 nan"),
     "auxiliary.decay_steps": ("1", "0"),
+    "optimiser.name": ("sgd adamw", "adam SGD"),
     "optimiser.learning_rate": ("1e-9", "0 -0.1 nan"),
     "optimiser.momentum": ("0 0.99", "-0.1 1.0 nan"),
     "optimiser.weight_decay": ("0", "-1e-9 nan"),

@@ -4,7 +4,6 @@ import re
 import shlex
 from pathlib import Path
 
-import click
 import pytest
 import typer
 
@@ -23,7 +22,7 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("line", commands())
 def test_a_command_of_the_docs_is_accepted(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
-    command: click.Command = typer.main.get_command(app)
+    command = typer.main.get_command(app)
     name = "tadam"
     while hasattr(command, "commands"):
         name = words.pop(0)
