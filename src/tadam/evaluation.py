@@ -21,6 +21,7 @@ from tadam.errors import UserError
 from tadam.metric import prototypes
 from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
+from tadam.nn.winograd import constant_weights
 
 #: Images embedded at once, so that memory does not grow with the split or the task.
 BATCH = 256
@@ -132,7 +133,8 @@ def evaluate_tasks(
     was_training = model.training
     model.eval()
     try:
-        probabilities, plain, episode = _classify(model, sampler, tasks, both, progress)
+        with constant_weights():
+            probabilities, plain, episode = _classify(model, sampler, tasks, both, progress)
     finally:
         model.train(was_training)
     right = probabilities.argmax(axis=2) == episode.query_labels  # (T, Q)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tadam.nn.film import film
 from tadam.nn.fused import norm_film_swish
+from tadam.nn.winograd import conv3x3
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,  # swish-1, x * sigmoid(x): the paper's choice
@@ -57,7 +58,7 @@ class ConvUnit(ConvNorm):
             shortcut: Output of the shortcut's convolution, (T*N, C_out, H, W), and its batch norm.
             pool: Whether to end in a 2x2 max-pool.
         """
-        x = self.conv(x)
+        x = conv3x3(x, self.conv.weight)
         if self.training and self.activation == "swish":
             return norm_film_swish(x, self.norm, modulation, shortcut, pool)
         x = self.norm(x)

@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tadam import native
 from tadam.nn.film import film
-
-_POOL = ([2, 2], [2, 2], [0, 0], [1, 1], True)  # kernel, stride, padding, dilation, ceil mode
+from tadam.nn.fused_native import NativeNormFilmSwish
+from tadam.nn.max_pool import max_pool, max_pool_backward
 
 
 def _normalise(x: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor, Tensor]:
@@ -39,12 +40,6 @@ def _normalise_backward(
         grad, x, weight, None, None, *moments, True, eps, [True, True, True]
     )
     return grads
-
-
-def _max_pool(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Pooled values and where they came from."""
-    pooled: tuple[Tensor, Tensor] = torch.ops.aten.max_pool2d_with_indices(x, *_POOL)
-    return pooled
 
 
 class _NormFilmSwish(torch.autograd.Function):
@@ -75,7 +70,7 @@ class _NormFilmSwish(torch.autograd.Function):
             x, weight, bias, gamma, beta, shortcut, shortcut_weight, shortcut_bias, *moments
         )
         ctx.eps, ctx.pool = norm.eps, pool
-        return _max_pool(y)[0] if pool else y
+        return max_pool(y)[0] if pool else y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -90,8 +85,7 @@ class _NormFilmSwish(torch.autograd.Function):
             s_scale, s_shift = _affine(s_weight, s_bias, *moments[2:])
             y += film(shortcut, s_scale[None], s_shift[None])
         if ctx.pool:
-            _, places = _max_pool(F.silu(y))
-            grad = torch.ops.aten.max_pool2d_with_indices_backward(grad, y, *_POOL, places)
+            grad = max_pool_backward(grad, y, max_pool(F.silu(y))[1])
         grad = torch.ops.aten.silu_backward(grad, y, grad_input=y)
         of_shortcut: tuple[Tensor | None, ...] = (None, None, None)
         if shortcut is not None:
@@ -128,7 +122,9 @@ def norm_film_swish(
     gamma, beta = modulation if modulation is not None else (None, None)
     xs, norm_s = shortcut if shortcut is not None else (None, None)
     weight_s, bias_s = (norm_s.weight, norm_s.bias) if norm_s is not None else (None, None)
-    out: Tensor = _NormFilmSwish.apply(  # type: ignore[no-untyped-call]
+    fits = native.accepts(x) and (xs is None or native.accepts(xs))
+    step = NativeNormFilmSwish if fits else _NormFilmSwish
+    out: Tensor = step.apply(  # type: ignore[no-untyped-call]
         x, norm.weight, norm.bias, gamma, beta, xs, weight_s, bias_s, norm, norm_s, pool
     )
     return out

@@ -22,6 +22,7 @@ from tadam.data.episodes import (
 )
 from tadam.data.store import ImageStore
 from tadam.model import Tadam
+from tadam.nn.winograd import constant_weights
 from tadam.training.schedule import auxiliary_probability, learning_rate_factor
 
 
@@ -79,8 +80,12 @@ class Trainer:
         seed = self.config.run.seed
         rows, labels = auxiliary_batch(self.store, self.config.auxiliary.batch_size, seed, t)
         images = self._images(rows, bits(seed, AUGMENT_AUXILIARY, t))
-        logits = self.model.auxiliary_logits(images)
-        return self._update(self.auxiliary, logits, torch.from_numpy(labels), rate)
+        return self._update(
+            self.auxiliary,
+            lambda: self.model.auxiliary_logits(images),
+            torch.from_numpy(labels),
+            rate,
+        )
 
     def _few_shot_update(self, t: int, rate: float) -> tuple[Tensor, Tensor, int]:
         tasks = self.config.episode.tasks
@@ -90,9 +95,13 @@ class Trainer:
         images = images.unflatten(0, rows.shape)
         shots = episode.support.shape[1]
         labels = torch.from_numpy(episode.support_labels).to(self.device)
-        logits = self.model(images[:, :shots], labels, images[:, shots:], self.sampler.way)
-        targets = torch.from_numpy(episode.query_labels)
-        loss, accuracy = self._update(self.few_shot, logits.flatten(0, 1), targets.flatten(), rate)
+        support, query = images[:, :shots], images[:, shots:]
+        loss, accuracy = self._update(
+            self.few_shot,
+            lambda: self.model(support, labels, query, self.sampler.way).flatten(0, 1),
+            torch.from_numpy(episode.query_labels).flatten(),
+            rate,
+        )
         return loss, accuracy, rows.size
 
     def _images(self, rows: Indices, source: np.random.PCG64) -> Tensor:
@@ -100,14 +109,21 @@ class Trainer:
         return augment(batch, self.config.augment, source)
 
     def _update(
-        self, optimiser: torch.optim.Optimizer, logits: Tensor, targets: Tensor, rate: float
+        self,
+        optimiser: torch.optim.Optimizer,
+        forward: Callable[[], Tensor],
+        targets: Tensor,
+        rate: float,
     ) -> tuple[Tensor, Tensor]:
+        """One step of an optimiser; `forward` gives logits, (B, classes)."""
         targets = targets.to(self.device)
-        loss = F.cross_entropy(
-            logits, targets, label_smoothing=self.config.optimiser.label_smoothing
-        )
         self.model.zero_grad(set_to_none=True)
-        loss.backward()
+        with constant_weights():
+            logits = forward()
+            loss = F.cross_entropy(
+                logits, targets, label_smoothing=self.config.optimiser.label_smoothing
+            )
+            loss.backward()
         clip_gradients(self.model.parameters(), self.config.optimiser)
         for group in optimiser.param_groups:
             group["lr"] = rate

@@ -1,0 +1,55 @@
+// Sixteen floats at a time, in GCC's and Clang's portable vector syntax: the compiler turns them into
+// AVX-512, AVX2, SSE or NEON as the machine allows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#define INLINE static inline __attribute__((always_inline))
+
+// On x86 with glibc every kernel is compiled three times, and the best one is chosen at load time.
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define MULTIVERSIONED \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define MULTIVERSIONED
+#endif
+
+typedef float Lanes __attribute__((vector_size(64)));
+typedef int32_t Bits __attribute__((vector_size(64)));
+
+constexpr int64_t LANES = 16;
+
+// The first `count` lanes from memory, the others zero.
+INLINE void load(Lanes &lanes, const float *from, int64_t count) {
+    if (count == LANES) {
+        std::memcpy(&lanes, from, sizeof(Lanes));
+    } else {
+        lanes = Lanes{};
+        std::memcpy(&lanes, from, count * sizeof(float));
+    }
+}
+
+INLINE void store(float *to, const Lanes &lanes, int64_t count) {
+    std::memcpy(to, &lanes, (count == LANES ? LANES : count) * sizeof(float));
+}
+
+// 1 / (1 + exp(-x)), with exp as 2^n times a polynomial on [-ln2/2, ln2/2]; relative error 1e-7.
+INLINE void sigmoid(Lanes &out, const Lanes &x) {
+    Lanes z = -x;
+    z = z > 87.0f ? Lanes{} + 87.0f : z;  // exp stays a normal float
+    z = z < -87.0f ? Lanes{} - 87.0f : z;
+    const float round_to_int = 12582912.0f;  // 1.5 * 2^23: adding it leaves the integer in the low bits
+    Lanes shifted = z * 1.44269504f + round_to_int;
+    Lanes n = shifted - round_to_int;
+    Lanes r = z - n * 0.693359375f + n * 2.12194440e-4f;
+    Lanes p = 1.9875691500e-4f * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    Bits exponent = ((Bits)shifted - (Bits)(Lanes{} + round_to_int) + 127) << 23;
+    out = 1.0f / (1.0f + p * (Lanes)exponent);
+}
