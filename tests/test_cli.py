@@ -119,7 +119,7 @@ def test_an_unknown_key_in_a_recipe_file_names_file_and_key(tadam, tmp_path: Pat
 
 @pytest.mark.parametrize("device", ["cuda", "tpu"])
 def test_a_device_that_is_not_there_is_one_sentence(tadam, tmp_path: Path, device: str) -> None:
-    result = tadam("train", "demo", "--device", device, "--out", tmp_path / "run")
+    result = tadam("train", "shapes", "--device", device, "--out", tmp_path / "run")
     assert_one_sentence(result, device)
 
 
@@ -157,7 +157,7 @@ def test_a_folder_that_holds_another_run_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--way", 40], ["40-way", "2 classes"]),
+        (["--way", 40], ["40-way", "3 classes", "--way"]),
         (["--way", 2, "--shot", 6], ["6-shot", "at least 7"]),
         (["--way", 2, "--queries", 1000], ["1000", "queries"]),
         (["--shot", 1, "--queries", 2, "--way", 2, "--tasks", 0], ["1 task"]),
@@ -196,7 +196,7 @@ def test_evaluate_prints_accuracy_on_and_off_as_json(tadam, images: Path, traine
 def test_data_commands_list_prepare_verify_and_show(tadam, tmp_path: Path) -> None:
     folder = write_image_folder(tmp_path / "images")
     assert "shapes" in tadam("data", "list").out
-    assert "train: 6 classes, 36 images" in tadam("data", "prepare", f"folder:{folder}").out
+    assert "train: 4 classes, 24 images" in tadam("data", "prepare", f"folder:{folder}").out
     assert "all good" in tadam("data", "verify", f"folder:{folder}").out
     sheet = tmp_path / "sheet.png"
     assert tadam("data", "show", f"folder:{folder}", "--out", sheet).code == 0
@@ -208,7 +208,48 @@ def test_data_commands_list_prepare_verify_and_show(tadam, tmp_path: Path) -> No
     assert "0.png" in result.out
 
 
+def test_brackets_in_names_are_printed_as_they_are(tadam, images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "[red]x[/nope]"
+    result = tadam(*train_arguments(images, out))
+    assert result.code == 0
+    assert f"weights in {out}/best.safetensors" in result.out
+    sheet = tmp_path / "a[b].png"
+    assert str(sheet) in tadam("data", "show", f"folder:{images}", "--out", sheet).out
+
+
+@pytest.mark.parametrize("out", ["/dev/null/x", "file/run", "file"])
+def test_a_place_that_cannot_hold_results_is_one_sentence(tadam, images, tmp_path, out) -> None:
+    (tmp_path / "file").write_text("")
+    target = tmp_path / out
+    assert_one_sentence(tadam(*train_arguments(images, target)), "is a file", "--out")
+    assert_one_sentence(tadam("demo", "--out", target), "is a file", "--out")
+
+
+def test_the_demo_leaves_other_peoples_folders_alone(tadam, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    assert_one_sentence(tadam("demo", "--out", tmp_path), "holds other files")
+    assert (tmp_path / "report.html").read_text() == "mine"
+
+
+def test_a_sweep_that_cannot_start_leaves_nothing_behind(tadam, tmp_path: Path) -> None:
+    arguments = ("sweep", "alpha", "shapes", "--values", "1,2", "--out", tmp_path / "sweep")
+    assert_one_sentence(tadam(*arguments, "--dataset", "nosuch"), "nosuch", "--dataset")
+    assert_one_sentence(tadam(*arguments, "--set", "episode.way=99"), "99-way")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_state_is_not_a_model(tadam, trained: Path, images: Path) -> None:
+    result = tadam("evaluate", trained / "last.safetensors", "--dataset", f"folder:{images}")
+    assert_one_sentence(result, "state of a training run", "best.safetensors")
+
+
+def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path: Path) -> None:
+    settings = ("backbone.name=pixels", "conditioning.enabled=false", "metric.learn_alpha=false")
+    result = tadam(*train_arguments(images, tmp_path / "r", *settings, "auxiliary.enabled=false"))
+    assert_one_sentence(result, "nothing to learn")
+
+
 def test_recipes_are_listed_and_printed_whole(tadam) -> None:
     names = tadam("recipes").out.split()
-    assert {"demo", "images", "paper-fc100-5shot"} <= set(names)
-    assert "[optimiser]" in tadam("recipes", "demo").out
+    assert {"shapes", "images", "paper-fc100-5shot"} <= set(names)
+    assert "[optimiser]" in tadam("recipes", "shapes").out

@@ -343,7 +343,7 @@ def test_a_recipe_that_is_no_text_is_one_sentence(tmp_path):
 
 
 def test_an_unknown_recipe_comes_with_a_suggestion():
-    with pytest.raises(UserError, match=r"unknown recipe 'dmeo', .* \(did you mean demo\?\)"):
-        load_recipe("dmeo")
+    with pytest.raises(UserError, match=r"unknown recipe 'shpaes', .* \(did you mean shapes\?\)"):
+        load_recipe("shpaes")
     with pytest.raises(UserError, match="'tadam recipes' lists the shipped ones"):
         load_recipe("zzzzzz")

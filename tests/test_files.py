@@ -6,7 +6,6 @@ import stat
 import pytest
 
 from tadam import files
-from tadam.errors import UserError
 
 
 class Failure(Exception):
@@ -99,23 +98,3 @@ def test_write_with_hands_a_path_to_the_saver(tmp_path):
 def test_tests_never_use_the_users_own_cache(tmp_path_factory):
     assert files.cache_dir().is_relative_to(tmp_path_factory.getbasetemp().parent)
     assert files.cache_dir().name == "tadam"
-
-
-def test_data_is_looked_for_where_told_then_in_the_environment_then_in_the_cache(
-    tmp_path, monkeypatch
-):
-    told, environment = tmp_path / "told", tmp_path / "environment"
-    told.mkdir()
-    environment.mkdir()
-    assert files.data_dir() == files.cache_dir()
-    monkeypatch.setenv("TADAM_DATA", str(environment))
-    assert files.data_dir() == environment
-    assert files.data_dir(told) == told
-
-
-def test_a_data_folder_that_does_not_exist_is_named(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match=r"missing does not exist: create it or correct --data"):
-        files.data_dir(tmp_path / "missing")
-    monkeypatch.setenv("TADAM_DATA", str(tmp_path / "missing"))
-    with pytest.raises(UserError, match=r"\$TADAM_DATA is .*missing, which is not a folder"):
-        files.data_dir()

@@ -3,6 +3,7 @@
 torch is imported inside the commands, so that --help answers at once.
 """
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -41,24 +42,26 @@ Dataset = Annotated[str | None, typer.Option(help="Use this data set instead of 
 
 def main() -> None:
     """Runs the command line; a mistake ends in one sentence, never in a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without "±" shows "?", not a traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except UserError as error:
         _fail(str(error), 2)
     except RunFailed as error:
         _fail(str(error), 1)
-    except KeyboardInterrupt:
-        _fail("interrupted", 1)
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
-        sys.stderr.close()
-        sys.exit(1)
     except (OSError, MemoryError) as error:
-        _fail(f"{error or 'out of memory'}", 1)
+        _fail(str(error) or "out of memory", 1)
+    except RuntimeError as error:
+        if "allocate memory" not in str(error) and "out of memory" not in str(error):
+            raise
+        _fail("out of memory: try fewer tasks, a smaller width or smaller images", 1)
 
 
 def _fail(sentence: str, code: int) -> None:
-    err.print("[bold red]error:[/bold red]", end=" ")
-    err.print(sentence, markup=False, soft_wrap=True)
+    err.print("error:", style="bold red", end=" ")
+    err.print(sentence, soft_wrap=True)
     sys.exit(code)
 
 
@@ -107,6 +110,8 @@ def train(
     from tadam.training.run import train as run
 
     folder = folder or Path("runs") / Path(recipe).stem
+    if resume and not folder.exists():
+        err.print(f"nothing to resume in {folder}: starting", soft_wrap=True)
     result = run(
         recipe,
         folder,
@@ -157,7 +162,7 @@ def recipes(
     """List the shipped recipes, or print one to copy and change."""
     from tadam.recipes import load_recipe, recipe_names
 
-    out.print(load_recipe(name).to_toml() if name else "\n".join(recipe_names()), markup=False)
+    sys.stdout.write(load_recipe(name).to_toml() if name else "\n".join(recipe_names()) + "\n")
 
 
 @sweep_app.command("alpha")
@@ -195,8 +200,8 @@ def sweep_alpha(
         return
     table = Table("alpha", "validation accuracy", "at step", "")
     for p in result.points:
-        mark = "[green]best[/green]" if p == result.best else ""
-        table.add_row(f"{p.alpha:g}", percent(p.accuracy, p.ci95), str(p.step), mark)
+        row = (f"{p.alpha:g}", percent(p.accuracy, p.ci95), str(p.step))
+        table.add_row(*row, "best" if p == result.best else "")
     out.print(table)
     if result.at_edge:
         out.print("the best alpha is at the edge of the values tried: a better one may lie beyond")
@@ -269,7 +274,7 @@ def data_verify(name: DataName) -> None:
     with progress_bar("verifying") as progress:
         problems = verify(name, progress)
     for problem in problems:
-        out.print(problem, markup=False, soft_wrap=True)
+        out.print(problem, soft_wrap=True)
     if problems:
         raise RunFailed(f"{name}: {len(problems)} problems found")
     out.print(f"{name}: all good", soft_wrap=True)

@@ -29,6 +29,8 @@ class DataConfig:
     split_seed: int = 0  # how folder:PATH deals its classes to train, val and test
 
     def __post_init__(self) -> None:
+        readable = not any("\ud800" <= letter <= "\udfff" for letter in self.name)
+        _require(readable, "data.name", "valid Unicode", self.name)
         ok = self.image_size == 0 or 16 <= self.image_size <= 256
         _require(ok, "data.image_size", "0 or between 16 and 256", self.image_size)
         _require(self.split_seed >= 0, "data.split_seed", "at least 0", self.split_seed)

@@ -20,17 +20,19 @@ from tadam.modelfile import BEST, load_model
 from tadam.recipes import load_recipe
 from tadam.terminal import percent, progress_bar
 from tadam.training.progress import TerminalReporter
-from tadam.training.run import train
+from tadam.training.run import check_folder, train
 
 #: Tasks, queries and seed of every number the demo prints.
 TASKS, QUERIES, SEED = 500, 100, 0
 
-_PLAIN = ("conditioning.enabled=false", "auxiliary.enabled=false", "schedule.episodes=350")
+_PLAIN = ("conditioning.enabled=false", "auxiliary.enabled=false")
+#: Marks a folder as the demo's.
+MARKER = "demo.toml"
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model of the demo: name in tables, run folder, changes to the demo's recipe."""
+    """A model of the demo: name in tables, run folder, changes to the recipe `shapes`."""
 
     name: str
     folder: str
@@ -59,19 +61,21 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         settings: Changes to every model's recipe.
     """
     started = time.monotonic()
-    recipe = load_recipe("demo")
+    recipe = load_recipe("shapes")
+    check_folder(folder, recipe, resume=True, marker=MARKER)
     with console.status("drawing the benchmark (once, then it is cached) ..."):
         stores = load_splits(recipe.data)
     train_classes, val_classes, test_classes = (len(s.class_names) for s in stores.values())
     console.print(
-        f"[bold]shapes[/bold]: {train_classes} classes to learn from, {val_classes} to choose on, "
+        f"shapes: {train_classes} classes to learn from, {val_classes} to choose on, "
         f"{test_classes} never seen before to be tested on"
     )
     sampler = EpisodeSampler(stores["test"], 5, 5, QUERIES, SEED)
     pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TASKS)
+    write_text(folder / MARKER, recipe.to_toml())
     rows = [Row("Raw pixels, nearest class mean", pixels.accuracy, pixels.ci95, 0.0)]
     for contestant in CONTESTANTS:
-        console.print(f"\n[bold]{contestant.name}[/bold]")
+        console.print(f"\n{contestant.name}", style="bold")
         run = train(
             recipe.with_settings([*contestant.settings, *settings]),
             folder / contestant.folder,
@@ -90,7 +94,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
     report = folder / "report.html"
     write_report(report, rows, runs, model, result, sampler)
     console.print(
-        f"\nDone in {minutes:.1f} minutes. Now open [bold]{report}[/bold], then try\n"
+        f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
         f"  tadam evaluate {run.folder} --dataset shapes --shot 1\n"
         "  tadam train images --dataset folder:PATH",
         soft_wrap=True,

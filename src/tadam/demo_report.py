@@ -14,6 +14,7 @@ from tadam.figure import svg_text
 from tadam.files import write_text
 from tadam.model import Tadam
 from tadam.report import accuracy_table, page, picture, section
+from tadam.terminal import percent
 from tadam.training.log import read_log
 
 _EXAMPLE_QUERIES, _CANDIDATES = 20, 20
@@ -54,8 +55,9 @@ def write_report(
     """
     final = rows[-1]
     intro = (
-        '<p class="soft">A network saw 64 classes of drawings. Here it meets 20 that it has '
-        f"never seen, gets five pictures of each of five, and names the rest: <b>{_percent(final)}"
+        '<p class="soft">A network learnt from drawings of other classes. Here it meets '
+        f"{len(result.class_names)} that it has never seen, gets {result.shot} pictures of each of "
+        f"{result.way}, and names the rest: <b>{percent(final.accuracy, final.ci95)}"
         f"</b> right, after {final.training} of training on this machine.</p>"
     )
     sections = [
@@ -108,11 +110,6 @@ def write_report(
 def _short(names: Iterable[str]) -> list[str]:
     """`striped star (any colour)` -> `striped star`, which is unique among shapes already."""
     return [name.partition(" (")[0] for name in names]
-
-
-def _percent(row: Row) -> str:
-    half = f" ± {100 * row.ci95:.1f}" if row.ci95 is not None else ""
-    return f"{100 * row.accuracy:.1f}{half} %"
 
 
 @torch.inference_mode()
@@ -219,9 +216,7 @@ def _next_steps(run: Path) -> str:
         "Train on your own pictures, one folder per class": (
             "tadam train images --dataset folder:PATH"
         ),
-        "Change one part and compare": (
-            "tadam train demo --set conditioning.layers=last --out runs/last-layer"
-        ),
+        "Change one part and compare": ("tadam train shapes --set conditioning.layers=last"),
         "See the paper's Lemma 1 in numbers": "tadam reproduce lemma1",
     }
     return "".join(f"<p>{escape(k)}</p><pre>{escape(v)}</pre>" for k, v in commands.items())

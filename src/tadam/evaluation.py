@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tadam.allocator import keep_large_blocks
 from tadam.config import DataConfig
-from tadam.data.catalogue import load_split
+from tadam.data.catalogue import FOLDER_PREFIX, load_split
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.device import choose_device
@@ -91,13 +91,13 @@ def evaluate(
         queries: Query images of a task, over all its classes.
         seed: Fixes the tasks.
         device: auto, cpu, cuda or mps.
-        progress: Called with (tasks done, tasks in all).
+        progress: Called with (done, in all), for images read and then for tasks.
     """
     path = find_model(model)
     network, info = load_model(path)
-    fixed_size = info.spec.image_size if dataset.startswith("folder:") else 0
+    fixed_size = info.spec.image_size if dataset.startswith(FOLDER_PREFIX) else 0
     data = DataConfig(dataset, fixed_size, info.config.data.split_seed)
-    store = load_split(data, split)
+    store = load_split(data, split, progress)
     if (store.channels, store.image_size) != (info.spec.channels, info.spec.image_size):
         raise UserError(
             f"{model} takes {info.spec.image_size}-pixel images of {info.spec.channels} channels, "

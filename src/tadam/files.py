@@ -1,4 +1,4 @@
-"""Writing without losing: temporary file, fsync, rename; and where data and caches live."""
+"""Writing without losing: temporary file, fsync, rename; and where caches live."""
 
 import os
 import tempfile
@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
-
-from tadam.errors import UserError
 
 
 @contextmanager
@@ -47,22 +45,6 @@ def write_with(path: Path, save: Callable[[Path], None]) -> None:
 def cache_dir() -> Path:
     """The user's cache folder for tadam (not created)."""
     return Path(platformdirs.user_cache_dir("tadam", appauthor=False))
-
-
-def data_dir(chosen: Path | None = None) -> Path:
-    """Where data sets are: `--data`, else `$TADAM_DATA`, else the cache folder."""
-    if chosen is not None:
-        if not chosen.is_dir():
-            raise UserError(f"the data folder {chosen} does not exist: create it or correct --data")
-        return chosen
-    from_environment = os.environ.get("TADAM_DATA")
-    if from_environment:
-        if not Path(from_environment).is_dir():
-            raise UserError(
-                f"$TADAM_DATA is {from_environment}, which is not a folder: correct or unset it"
-            )
-        return Path(from_environment)
-    return cache_dir()
 
 
 def _umask() -> int:

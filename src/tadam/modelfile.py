@@ -96,7 +96,9 @@ def save_model(path: Path, model: Tadam, info: ModelInfo) -> None:
 
 def load_model(path: Path) -> tuple[Tadam, ModelInfo]:
     """Reads a model, ready to evaluate."""
-    tensors, info, _ = read_tensors(path)
+    tensors, info, raw = read_tensors(path)
+    if "counters" in raw:
+        raise UserError(f"{path} is the state of a training run: use {BEST} beside it")
     return assemble(tensors, info, path), info
 
 

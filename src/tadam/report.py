@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from tadam.terminal import percent
+
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5d6b7c; --line: #e3e8ee; --accent: #0b6e99; --good: #1a7f4b;
         --bad: #c2410c; --paper: #ffffff; --ground: #f5f7f9; }
@@ -74,10 +76,9 @@ def accuracy_table(rows: Iterable[tuple[str, float, float | None, str]], best: s
     """Rows of (name, accuracy, half interval, note) with a bar; the row `best` stands out."""
     lines = []
     for name, accuracy, interval, note in rows:
-        number = f"{100 * accuracy:.1f}" + (f" ± {100 * interval:.1f}" if interval else "")
         lines.append(
             f"<tr{' class=best' if name == best else ''}><td>{escape(name)}</td>"
-            f'<td class="number">{number} %</td>'
+            f'<td class="number">{percent(accuracy, interval)}</td>'
             f'<td><div class="bar"><i style="width:{100 * accuracy:.1f}%"></i></div></td>'
             f'<td class="soft small">{escape(note)}</td></tr>'
         )

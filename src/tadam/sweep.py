@@ -12,7 +12,7 @@ from tadam.errors import RunFailed, UserError
 from tadam.figure import available, save_png
 from tadam.files import write_text
 from tadam.recipes import resolve
-from tadam.training.run import Reporter, check_folder, train
+from tadam.training.run import Reporter, check_folder, check_recipe, train
 
 #: Holds the recipe that all runs of a sweep share; alpha in it means nothing.
 SWEEP = "sweep.toml"
@@ -97,6 +97,7 @@ def sweep_alpha(
     base = _base(recipe, settings, dataset)
     folder = Path(out)
     check_folder(folder, base, resume, SWEEP)
+    check_recipe(base, device)
     write_text(folder / SWEEP, base.to_toml())
     points: list[SweepPoint] = []
     for alpha in alphas:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
     from tadam.evaluation import Evaluation
 
 #: Results go to stdout, everything else to stderr, so that `--json | jq` works.
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+#: No markup: a path or a class may be called "[red]".
+out = Console(highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         def progress(done: int, total: int) -> None:
             if not tasks:
                 tasks.append(bar.add_task("", total=total))
-            bar.update(tasks[0], completed=done)
+            bar.update(tasks[0], completed=done, total=total)
 
         yield progress
 
@@ -52,10 +52,9 @@ def print_evaluation(result: "Evaluation") -> None:
         f"{result.shot}-shot, {result.tasks} tasks x {result.queries} queries, seed {result.seed}, "
         f"{result.seconds:.0f} s",
         soft_wrap=True,
-        markup=False,
     )
     table = Table(show_header=False)
-    table.add_row("accuracy", f"[bold]{percent(result.accuracy, result.ci95)}[/bold]")
+    table.add_row("accuracy", percent(result.accuracy, result.ci95), style="bold")
     if result.accuracy_unconditioned is not None:
         off = percent(result.accuracy_unconditioned, result.ci95_unconditioned)
         table.add_row("  with conditioning off", off)
@@ -66,5 +65,5 @@ def print_evaluation(result: "Evaluation") -> None:
         own = result.class_names.index(name)
         row = [0 if k == own else count for k, count in enumerate(result.confusion[own])]
         wrong = result.class_names[row.index(max(row))] if max(row) else "-"
-        classes.add_row(escape(name), percent(share), escape(wrong))
+        classes.add_row(name, percent(share), wrong)
     out.print(classes)

@@ -51,9 +51,10 @@ def _converted(value: Any, kind: Any, key: str) -> Any:
 def parse_value(text: str) -> Any:
     """A value as TOML writes it; a bare word is a string."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        tables = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
-        return text.strip()  # a bare word is a string
+        return text.strip()
+    return tables["value"] if len(tables) == 1 else text
 
 
 def format_value(value: object) -> str:

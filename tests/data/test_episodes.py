@@ -174,7 +174,8 @@ def test_too_few_classes_for_the_way_is_one_sentence(make_store):
     with pytest.raises(UserError) as error:
         EpisodeSampler(make_store([9] * 4), 5, 1, 5, seed=0, source="the val split")
     assert str(error.value) == (
-        "the val split has 4 classes, 5-way tasks need at least 5: lower the way or add classes"
+        "the val split has 4 classes, 5-way tasks need 5: add classes, or lower the way "
+        "(episode.way to train, --way to evaluate)"
     )
 
 
@@ -201,7 +202,8 @@ def test_more_queries_than_the_smallest_classes_leave_is_one_sentence(make_store
         EpisodeSampler(store, 2, 5, 4, seed=0)
     assert str(error.value) == (
         "the data can leave as few as 3 images for queries in a 2-way 5-shot task, "
-        "4 were asked for: lower the queries"
+        "4 were asked for: lower them "
+        "(episode.queries, validation.queries to train, --queries to evaluate)"
     )
 
 

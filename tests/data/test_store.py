@@ -10,7 +10,6 @@ def test_a_class_is_the_rows_between_two_offsets(make_store):
     store = make_store([3, 1, 4])
     assert store.offsets.tolist() == [0, 3, 4, 8]
     assert store.counts.tolist() == [3, 1, 4]
-    assert store.labels.tolist() == [0, 0, 0, 1, 2, 2, 2, 2]
     assert store.class_names == ("c0", "c1", "c2")
     assert (store.image_size, store.channels) == (2, 3)
 

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 import tadam
 from tadam.errors import RunFailed, UserError
 from tadam.training.log import read_log
-from tadam.training.run import _Run
+from tadam.training.run import TrainingResult, _Run
+from tadam.training.trainer import StepResult, Trainer
 from tiny import SETTINGS, arguments, write_image_folder
 
 LONG = (*SETTINGS, "schedule.episodes=60", "validation.every=20", "run.checkpoint_every=7")
@@ -98,7 +99,7 @@ def _metadata(path: Path) -> str:
         return str(file.metadata()["tadam"])
 
 
-def run_tiny(images: Path, out: Path, *settings: str, resume: bool = False) -> object:
+def run_tiny(images: Path, out: Path, *settings: str, resume: bool = False) -> TrainingResult:
     return tadam.train(
         "images",
         out,
@@ -107,6 +108,57 @@ def run_tiny(images: Path, out: Path, *settings: str, resume: bool = False) -> o
         resume=resume,
         device="cpu",
     )
+
+
+@pytest.mark.parametrize("step", [3, 6])  # a validation, and the last step
+def test_an_interruption_at_a_validation_loses_nothing(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    whole = run_tiny(images, tmp_path / "whole")
+    original = Trainer.step
+
+    def interrupted(self: Trainer, t: int) -> StepResult:
+        if t == step - 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, t)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", interrupted)
+        if step < 6:
+            with pytest.raises(RunFailed, match=f"stopped after step {step} of 6"):
+                run_tiny(images, tmp_path / "run")
+        else:
+            run_tiny(images, tmp_path / "run")
+    resumed = run_tiny(images, tmp_path / "run", resume=True)
+    assert resumed.best_accuracy == whole.best_accuracy
+    assert log_without_times(tmp_path / "whole") == log_without_times(tmp_path / "run")
+    for name in ("last.safetensors", "best.safetensors"):
+        assert_same_tensors(tmp_path / "whole" / name, tmp_path / "run" / name)
+
+
+def test_a_run_that_died_before_its_first_checkpoint_may_be_started_again(
+    images: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").write_text("[backbone]\nwidth = 3\n")
+    (tmp_path / "run" / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    run_tiny(images, tmp_path / "run")
+    assert len([r for r in read_log(tmp_path / "run") if r["step"] == 1]) == 1
+
+
+def test_a_finished_run_whose_best_weights_are_gone_says_so(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run")
+    (tmp_path / "run" / "best.safetensors").unlink()
+    with pytest.raises(UserError, match=r"best\.safetensors is gone"):
+        run_tiny(images, tmp_path / "run", resume=True)
+
+
+def test_a_damaged_log_is_no_obstacle_to_resuming(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run")
+    with open(tmp_path / "run" / "log.jsonl", "ab") as file:
+        file.write(b'\xff\xfe\n{"step": "x"}\n[1]\n{"step": 9')
+    run_tiny(images, tmp_path / "run", resume=True)
+    assert {r["step"] for r in read_log(tmp_path / "run")} == {1, 2, 3, 4, 5, 6}
 
 
 def test_a_run_leaves_recipe_log_best_and_last_behind(images: Path, tmp_path: Path) -> None:
@@ -177,7 +229,7 @@ def test_patience_stops_a_run_whose_validation_does_not_improve(
 ) -> None:
     settings = ("optimiser.learning_rate=1e-12", "validation.every=1", "validation.patience=2")
     result = run_tiny(images, tmp_path / "run", *settings, "schedule.episodes=50")
-    assert result.steps < 50  # type: ignore[attr-defined]
+    assert result.steps < 50
 
 
 def test_tensorboard_gets_the_same_numbers_when_asked_for(images: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def load_splits(config: DataConfig, progress: Progress | None = None) -> dict[st
             )
         return load_shapes()
     known = ", ".join(source.name for source in SOURCES)
-    raise UserError(f"unknown data set {config.name!r}: known are {known}")
+    raise UserError(f"unknown data set {config.name!r}: known are {known}; choose with --dataset")
 
 
 def load_split(config: DataConfig, split: str, progress: Progress | None = None) -> ImageStore:
@@ -128,6 +128,8 @@ def verify(name: str, progress: Progress | None = None) -> list[str]:
 
 def _folder(name: str) -> Path:
     path = Path(name.removeprefix(FOLDER_PREFIX))
+    if name == FOLDER_PREFIX:
+        raise UserError("folder: needs a path, as in folder:flowers")
     try:
         return path.expanduser()
     except RuntimeError:  # ~nobody

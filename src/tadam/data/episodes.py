@@ -89,8 +89,8 @@ class EpisodeSampler:
             )
         if len(names) < self.way:
             raise UserError(
-                f"{source} has {len(names)} classes, {self.way}-way tasks need at least "
-                f"{self.way}: lower the way or add classes"
+                f"{source} has {len(names)} classes, {self.way}-way tasks need {self.way}: "
+                "add classes, or lower the way (episode.way to train, --way to evaluate)"
             )
         # Every class must be able to serve its share; pooled queries need one image to be drawn.
         needed = self.shot + (-(-self.queries // self.way) if self.balanced else 1)
@@ -104,7 +104,8 @@ class EpisodeSampler:
         if fewest < self.queries:
             raise UserError(
                 f"{source} can leave as few as {fewest} images for queries in a {self.way}-way "
-                f"{self.shot}-shot task, {self.queries} were asked for: lower the queries"
+                f"{self.shot}-shot task, {self.queries} were asked for: lower them "
+                "(episode.queries, validation.queries to train, --queries to evaluate)"
             )
 
     def task(self, number: int) -> Episode:

@@ -1,7 +1,7 @@
 """`folder:PATH`: a sub-folder per class, classes dealt to train, val and test.
 
 The split comes from `PATH/splits.toml` (`train = ["cat", ...]`, `val = [...]`, `test = [...]`) if
-there is one, else from a seed, 64/16/20 percent.
+there is one, else from a seed: 64/16/20 percent, but at least 5 classes (or a third) each.
 """
 
 import hashlib
@@ -66,7 +66,8 @@ def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list
         )
     order = np.argsort(uniforms(bits(seed, 0, 0), len(names)), kind="stable")
     shuffled = [names[i] for i in order]
-    val, test = (max(1, round(share * len(names))) for share in (0.16, 0.20))
+    # Of few classes, val and test get more than their share, so that 5-way tasks are possible.
+    val, test = (max(round(share * len(names)), min(5, len(names) // 3)) for share in (0.16, 0.20))
     train = len(names) - val - test
     return {
         "train": sorted(shuffled[:train]),
@@ -81,7 +82,7 @@ def _read_splits(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not valid TOML: {error}") from None
     if set(splits) != {"train", "val", "test"} or not all(
-        isinstance(v, list) and all(isinstance(n, str) for n in v) for v in splits.values()
+        isinstance(v, list) and v and all(isinstance(n, str) for n in v) for v in splits.values()
     ):
         raise UserError(f"{path} must hold three lists of class names: train, val and test")
     listed = [name for part in splits.values() for name in part]

@@ -48,11 +48,6 @@ class ImageStore:
     def channels(self) -> int:
         return int(self.images.shape[3])
 
-    @property
-    def labels(self) -> npt.NDArray[np.int64]:
-        """Class of each image, (N,)."""
-        return np.repeat(np.arange(len(self.class_names)), self.counts)
-
     def class_range(self, start: int, stop: int) -> "ImageStore":
         """The classes from `start` up to `stop`, as a view that copies no image."""
         first, last = self.offsets[start], self.offsets[stop]

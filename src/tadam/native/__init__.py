@@ -81,11 +81,13 @@ def norm_swish(main: Scaled, side: Scaled | None) -> Tensor:
     return y
 
 
-def norm_swish_backward(grad: Tensor, main: Scaled, side: Scaled | None) -> tuple[Tensor, Tensor]:
-    """Gradient before swish, and its sums, alone and with both inputs, (T, 3, C)."""
+def norm_swish_backward(
+    grad: Tensor, main: Scaled, side: Scaled | None, out: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradient before swish into `out`, and its sums, alone and with both inputs, (T, 3, C)."""
     x, scale, shift = main
     tasks, channels = scale.shape
-    out, sums = torch.empty_like(x), x.new_empty(tasks, 3, channels)
+    sums = x.new_empty(tasks, 3, channels)
     others = side or (None, None, None)
     rows = _rows(x) // tasks
     _call(

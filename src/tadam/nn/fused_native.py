@@ -90,8 +90,11 @@ class NativeNormFilmSwish(torch.autograd.Function):
         if ctx.pool:
             y = native.norm_swish(main, side)
             grad = max_pool_backward(grad, y, max_pool(y)[1])
-        grad = grad.contiguous(memory_format=torch.channels_last)
-        grad, sums = native.norm_swish_backward(grad, main, side)
+            grad = out = grad.contiguous(memory_format=torch.channels_last)  # ours to write over
+            del y
+        else:
+            grad, out = grad.contiguous(memory_format=torch.channels_last), torch.empty_like(x)
+        grad, sums = native.norm_swish_backward(grad, main, side, out)
         total, product, side_product = sums.unbind(dim=1)  # (T, C) each
         count = x.numel() // x.shape[1]
 

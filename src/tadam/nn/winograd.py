@@ -19,7 +19,7 @@ from tadam import native
 #: Fewer channels than the kernels have lanes, and too few tiles for the weights' transform to pay.
 _LEAST_CHANNELS, _LEAST_TILES = 16, 16
 #: Bytes of transformed images at a time; keeps memory bounded and the data in the cache.
-_BUFFER = 48 * 2**20
+_BUFFER = 32 * 2**20
 
 
 @cache

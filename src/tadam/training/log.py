@@ -23,7 +23,9 @@ class RunLog:
             kept = [r for r in read_log(folder) if r["step"] <= step]
             write_text(self._path, "".join(json.dumps(r) + "\n" for r in kept))
         self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
-        self._board = _tensorboard(folder, step) if tensorboard else None
+        self._board = None
+        if tensorboard:
+            self._board = require_tensorboard()(str(folder / "tensorboard"), purge_step=step + 1)
 
     def write(self, record: dict[str, Any]) -> None:
         """Adds a record; it must have a `step`."""
@@ -44,21 +46,22 @@ class RunLog:
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """All whole records of a run's log; a line cut short by a crash is passed over."""
     records = []
-    for line in (folder / LOG).read_text(encoding="utf-8").splitlines():
+    for line in (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             record = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if isinstance(record, dict) and "step" in record:
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
             records.append(record)
     return records
 
 
-def _tensorboard(folder: Path, step: int) -> Any:
+def require_tensorboard() -> Any:
+    """TensorBoard's writer class."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise UserError(
             "run.tensorboard needs TensorBoard: pip install 'tadam[tensorboard]'"
         ) from None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+    return SummaryWriter

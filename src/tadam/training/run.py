@@ -1,8 +1,9 @@
 """A training run in a folder: loop, validation, checkpoints, log, interruption and resumption."""
 
+import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,15 @@ from tadam.allocator import keep_large_blocks
 from tadam.config import Config
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
-from tadam.data.store import ImageStore
 from tadam.device import choose_device
 from tadam.errors import RunFailed, UserError
 from tadam.evaluation import Evaluation, evaluate_tasks
 from tadam.files import write_text
 from tadam.model import InputSpec, build_model, initialise
 from tadam.modelfile import BEST, ModelInfo, save_model
-from tadam.recipes import resolve
+from tadam.recipes import load_recipe, resolve
 from tadam.training.checkpoint import LAST, Counters, load_state, save_state
-from tadam.training.log import RunLog
+from tadam.training.log import LOG, RunLog, require_tensorboard
 from tadam.training.trainer import StepResult, Trainer
 
 RECIPE = "recipe.toml"
@@ -33,6 +33,7 @@ RECIPE = "recipe.toml"
 class Reporter(Protocol):
     """Someone who watches a run; see `tadam.training.progress`."""
 
+    def reading(self, done: int, total: int) -> None: ...
     def start(self, step: int, steps: int) -> None: ...
     def step(self, step: int, record: dict[str, Any] | None) -> None: ...
     def validated(self, record: dict[str, Any], best: bool) -> None: ...
@@ -77,29 +78,31 @@ def train(
     """
     config = resolve(recipe, settings, dataset)
     folder = Path(out)
-    chosen_device = choose_device(device)
-    check_folder(folder, config, resume, RECIPE)
-    splits = load_splits(config.data)
-    return _Run(config, folder, splits, chosen_device, reporter).run()
+    check_folder(folder, config, resume, RECIPE, unfinished={RECIPE, LOG})
+    return _Run(config, folder, device, reporter).run()
+
+
+def check_recipe(config: Config, device: str) -> None:
+    """Raises whatever a run of this recipe would raise before its first step."""
+    _Run(config, Path(), device, None)
 
 
 class _Run:
     def __init__(
-        self,
-        config: Config,
-        folder: Path,
-        splits: dict[str, ImageStore],
-        device: torch.device,
-        reporter: Reporter | None,
+        self, config: Config, folder: Path, device: str, reporter: Reporter | None
     ) -> None:
         keep_large_blocks()
+        chosen_device = choose_device(device)
+        if config.run.tensorboard:
+            require_tensorboard()
+        splits = load_splits(config.data, reporter.reading if reporter else None)
         store, validation = splits["train"], config.validation
         classes = len(store.class_names) if config.auxiliary.enabled else 0
         self.spec = InputSpec(store.channels, store.image_size, classes)
         self.config, self.folder, self.reporter = config, folder, reporter
         model = build_model(config, self.spec)
         initialise(model, config, *store.channel_statistics())
-        self.trainer = Trainer(config, model, store, device)
+        self.trainer = Trainer(config, model, store, chosen_device)
         self.validation = EpisodeSampler(
             splits["val"],
             config.episode.way,
@@ -115,6 +118,8 @@ class _Run:
         last = self.folder / LAST
         if last.exists():
             self.counters = load_state(last, self.trainer)
+            if self.counters.best_step and not (self.folder / BEST).is_file():
+                raise UserError(f"{self.folder / BEST} is gone: put it back, or train anew")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_text(self.folder / RECIPE, self.config.to_toml())
@@ -152,11 +157,11 @@ class _Run:
                 window = _Window()
             if self.reporter:
                 self.reporter.step(counters.step, record)
-            if validate and not stop:
+            if validate:
                 self._validate(log)
             if checkpoint or stop:
                 self._save_state()
-            if stop:
+            if stop and not done:
                 raise RunFailed(
                     f"stopped after step {counters.step} of {steps}; the checkpoint is in "
                     f"{self.folder}: the same command with --resume goes on from there"
@@ -171,13 +176,16 @@ class _Run:
         for name in ("loss", "auxiliary_loss"):
             loss = record.get(name)
             if loss is not None and not abs(loss) <= self.config.run.max_loss:  # also if NaN
-                has_checkpoint = (self.folder / LAST).exists()
-                raise RunFailed(
-                    f"{name} became {loss:.4g} by step {self.counters.step}: training diverged; "
-                    + (f"the last good checkpoint is {self.folder / LAST}; " * has_checkpoint)
-                    + "try a lower optimiser.learning_rate"
-                )
+                raise self._diverged(f"{name} became {loss:.4g}")
         return record
+
+    def _diverged(self, what: str) -> RunFailed:
+        last = self.folder / LAST
+        kept = f"the last good checkpoint is {last}; " if last.exists() else ""
+        return RunFailed(
+            f"{what} by step {self.counters.step}: training diverged; {kept}"
+            "try a lower optimiser.learning_rate or metric.alpha"
+        )
 
     def _validate(self, log: RunLog) -> None:
         counters, patience = self.counters, self.config.validation.patience
@@ -206,6 +214,9 @@ class _Run:
             self.reporter.validated(record, best)
 
     def _save_state(self) -> None:
+        # The loss speaks of the weights before the step; what is saved must be sound as well.
+        if not all(p.isfinite().all() for p in self.trainer.model.parameters()):
+            raise self._diverged("a weight became infinite or NaN")
         save_state(self.folder / LAST, self.trainer, self.counters, self._info())
 
     def _info(self, result: Evaluation | None = None) -> ModelInfo:
@@ -234,7 +245,13 @@ class _Window:
         return record
 
 
-def check_folder(folder: Path, config: Config, resume: bool, marker: str) -> None:
+def check_folder(
+    folder: Path,
+    config: Config,
+    resume: bool,
+    marker: str,
+    unfinished: Collection[str] = (),
+) -> None:
     """Refuses to write over anything: earlier results, another recipe, somebody's files.
 
     Args:
@@ -242,15 +259,19 @@ def check_folder(folder: Path, config: Config, resume: bool, marker: str) -> Non
         config: The recipe behind them.
         resume: Whether earlier results of the same recipe may be gone on with.
         marker: File that holds the recipe of earlier results.
+        unfinished: Files that count as nothing if there are no others.
     """
-    if folder.is_file():
-        raise UserError(f"{folder} is a file: choose a folder with --out")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise UserError(f"{existing} is a file: choose a folder with --out")
+    if not os.access(existing, os.W_OK):
+        raise UserError(f"{existing} cannot be written to: choose another --out")
+    if not folder.is_dir() or {path.name for path in folder.iterdir()} <= set(unfinished):
         return
     recipe = folder / marker
     if not recipe.exists():
         raise UserError(f"{folder} holds other files: choose a new folder with --out")
-    theirs = Config.from_toml(recipe.read_text(encoding="utf-8"), str(recipe))
+    theirs = load_recipe(recipe)
     differing = config.differences(theirs)
     if differing:
         raise UserError(

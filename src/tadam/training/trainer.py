@@ -21,6 +21,7 @@ from tadam.data.episodes import (
     uniforms,
 )
 from tadam.data.store import ImageStore
+from tadam.errors import UserError
 from tadam.model import Tadam
 from tadam.nn.winograd import constant_weights
 from tadam.training.schedule import auxiliary_probability, learning_rate_factor
@@ -140,6 +141,8 @@ def make_optimiser(
     for name, parameter in model.named_parameters():
         if belongs(name):
             groups.setdefault(weight_decay(name, parameter, config), []).append(parameter)
+    if not groups:
+        raise UserError("this recipe leaves nothing to learn: evaluate it, or change backbone.name")
     params = [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
     if config.name == "adamw":
         return torch.optim.AdamW(params, lr=config.learning_rate, foreach=True)
