@@ -55,29 +55,48 @@ def _call(name: str, *arguments: Tensor | int | None) -> None:
     )
 
 
-def _rows(x: Tensor) -> int:
-    return x.shape[0] * x.shape[2] * x.shape[3]
+#: A tensor (T*N, C, H, W) with a scale and a shift for its channels.
+Scaled = tuple[Tensor, Tensor, Tensor]
+
+_LANES = 16
+
+
+def _fold(x: Tensor, tasks: int) -> int:
+    """How many rows of channels may be taken as one, so that narrow ones fill the lanes."""
+    channels = x.shape[1]
+    values = x.numel() // tasks
+    return _LANES // channels if _LANES % channels == 0 and values % _LANES == 0 else 1
+
+
+def _wide(vectors: Tensor | None, fold: int) -> Tensor | None:
+    """(..., C) -> (..., fold * C), the same for each of the rows taken as one."""
+    return vectors if vectors is None or fold == 1 else vectors.tile((fold,))
+
+
+def _sizes(x: Tensor, tasks: int, fold: int) -> tuple[int, int, int]:
+    """Tasks, rows of a task, channels of a row."""
+    channels = fold * x.shape[1]
+    return tasks, x.numel() // (tasks * channels), channels
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of each channel, (C,)."""
-    mean, variance = x.new_empty(x.shape[1]), x.new_empty(x.shape[1])
-    _call("tadam_moments", x, mean, variance, _rows(x), x.shape[1])
-    return mean, variance
-
-
-#: A tensor (T*N, C, H, W) with a scale and a shift for its channels.
-Scaled = tuple[Tensor, Tensor, Tensor]
+    fold = _fold(x, 1)
+    _, rows, channels = _sizes(x, 1, fold)
+    mean, variance = x.new_empty(channels), x.new_empty(channels)
+    _call("tadam_moments", x, mean, variance, rows, channels)
+    if fold == 1:
+        return mean, variance
+    means, variances = mean.view(fold, -1), variance.view(fold, -1)
+    return means.mean(dim=0), variances.mean(dim=0) + means.var(dim=0, correction=0)
 
 
 def norm_swish(main: Scaled, side: Scaled | None) -> Tensor:
     """`swish(scale * x + shift + side)`; scale and shift are (T, C), those of the side (C,)."""
-    x, scale, shift = main
-    tasks, channels = scale.shape
+    x, tasks = main[0], len(main[1])
+    fold = _fold(x, tasks)
     y = torch.empty_like(x)
-    others = side or (None, None, None)
-    rows = _rows(x) // tasks
-    _call("tadam_norm_swish", x, scale, shift, *others, y, tasks, rows, channels)
+    _call("tadam_norm_swish", *_inputs(main, side, fold), y, *_sizes(x, tasks, fold))
     return y
 
 
@@ -85,22 +104,25 @@ def norm_swish_backward(
     grad: Tensor, main: Scaled, side: Scaled | None, out: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradient before swish into `out`, and its sums, alone and with both inputs, (T, 3, C)."""
-    x, scale, shift = main
-    tasks, channels = scale.shape
-    sums = x.new_empty(tasks, 3, channels)
+    x, tasks = main[0], len(main[1])
+    fold = _fold(x, tasks)
+    sizes = _sizes(x, tasks, fold)
+    sums = x.new_empty(tasks, 3, sizes[2])
+    _call("tadam_norm_swish_backward", grad, *_inputs(main, side, fold), out, sums, *sizes)
+    return out, sums.view(tasks, 3, fold, -1).sum(dim=2)
+
+
+def _inputs(main: Scaled, side: Scaled | None, fold: int) -> tuple[Tensor | None, ...]:
     others = side or (None, None, None)
-    rows = _rows(x) // tasks
-    _call(
-        "tadam_norm_swish_backward",
-        *(grad, x, scale, shift, *others, out, sums, tasks, rows, channels),
-    )
-    return out, sums
+    wide = [_wide(vectors, fold) for vectors in (*main[1:], *others[1:])]
+    return main[0], *wide[:2], others[0], *wide[2:]
 
 
 def combine(grad: Tensor, x: Tensor, a: Tensor, b: Tensor, d: Tensor, out: Tensor) -> Tensor:
     """`a * grad + b * x + d` into `out`; a is (T, C), b and d are (C,)."""
-    tasks, channels = a.shape
-    _call("tadam_combine", grad, x, a, b, d, out, tasks, _rows(x) // tasks, channels)
+    fold = _fold(x, len(a))
+    wide = [_wide(vectors, fold) for vectors in (a, b, d)]
+    _call("tadam_combine", grad, x, *wide, out, *_sizes(x, len(a), fold))
     return out
 
 
