@@ -65,7 +65,7 @@ def write_report(
             "What each idea buys",
             accuracy_table(
                 [(r.name, r.accuracy, r.ci95, f"training: {r.training}") for r in rows],
-                best=final.name,
+                best=max(rows, key=lambda row: row.accuracy).name,
             ),
             f"{result.way}-way {result.shot}-shot on unseen classes: mean accuracy over "
             f"{result.tasks} tasks of {result.queries} queries, with 95% interval.",
