@@ -77,7 +77,10 @@ def main(
 def _table(times: list[StepTimes], shares: dict[int, float], here: dict[str, object]) -> Table:
     table = Table(
         title="One training step: 2 tasks, 5-way 5-shot, 32 queries each, TEN, 64 auxiliary images",
-        caption=f"{here['cpu']}, {here['threads']} of {here['cores']} cores, torch {here['torch']}",
+        caption=(
+            f"{here['core']}, {here['cpu']}, {here['threads']} of {here['cores']} cores, "
+            f"torch {here['torch']}"
+        ),
     )
     for column in ("width", "ours", "naive", f"ratio (target {TARGET_RATIO})", "of it data"):
         table.add_column(column, justify="right")

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks.naive import NaiveTrainer
+from tadam import native
 from tadam.allocator import keep_large_blocks
 from tadam.config import Config
 from tadam.data.augment import augment
@@ -171,6 +172,7 @@ def machine(threads: int) -> dict[str, object]:
         "cpu": models[0] if models else platform.processor() or platform.machine(),
         "cores": multiprocessing.cpu_count(),
         "threads": threads,
+        "core": "native" if native.available() else "plain PyTorch",
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
