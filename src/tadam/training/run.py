@@ -159,6 +159,7 @@ class _Run:
                 self.reporter.step(counters.step, record)
             if validate:
                 self._validate(log)
+                window = _Window()  # its time is no training time
             if checkpoint or stop:
                 self._save_state()
             if stop and not done:
