@@ -24,7 +24,7 @@ class ConvNorm(nn.Module):
         conv = nn.Conv2d(
             in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=False
         )
-        # 1.2 to 1.5 times as fast as channels first on a CPU; copies into the weight keep it.
+        # The layout of the images and of the native core; copies into the weight keep it.
         self.conv: nn.Conv2d = conv.to(memory_format=torch.channels_last)  # type: ignore
         # eps and momentum as in the authors' code (TensorFlow's decay 0.95 is momentum 0.05 here).
         self.norm = nn.BatchNorm2d(out_channels, eps=1e-3, momentum=0.05)
