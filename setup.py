@@ -4,6 +4,7 @@ import sys
 
 from setuptools import Extension, setup
 
+NATIVE = "src/tadam/native"
 ARGUMENTS = ["-O3", "-std=c++17", "-fno-math-errno", "-Wno-psabi", "-Wno-ignored-attributes"]
 # macOS's compiler has no OpenMP; there the kernels run on one thread.
 OPENMP = [] if sys.platform == "darwin" else ["-fopenmp"]
@@ -12,8 +13,8 @@ setup(
     ext_modules=[
         Extension(
             "tadam.native._kernels",
-            sources=["src/tadam/native/winograd.cpp", "src/tadam/native/norm.cpp"],
-            depends=["src/tadam/native/lanes.h"],
+            sources=[f"{NATIVE}/convolution.cpp", f"{NATIVE}/norm.cpp"],
+            depends=[f"{NATIVE}/{n}.h" for n in ("lanes", "product", "tiles", "weights", "winograd")],
             extra_compile_args=ARGUMENTS + OPENMP,
             extra_link_args=OPENMP,
             optional=True,

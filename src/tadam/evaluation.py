@@ -21,7 +21,7 @@ from tadam.errors import UserError
 from tadam.metric import prototypes
 from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
-from tadam.nn.winograd import constant_weights
+from tadam.native.convolution import constant_weights
 
 #: Images embedded at once, so that memory does not grow with the split or the task.
 BATCH = 256

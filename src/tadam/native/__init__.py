@@ -1,13 +1,15 @@
 """The native core: C++ kernels, used where they were built and `TADAM_NATIVE` is not 0.
 
 They are compiled when the package is installed, if there is a compiler. Everything here takes
-float32 tensors on the CPU that are channels last in memory; ask `accepts` first.
+float32 tensors on the CPU, images channels last in memory; ask `accepts` first.
 """
 
 import ctypes
 import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,11 +43,13 @@ def accepts(x: Tensor) -> bool:
     )
 
 
-def _call(name: str, *arguments: Tensor | int | None) -> None:
+def call(name: str, *arguments: Tensor | int | None) -> int:
     """Calls a kernel; tensors go as pointers, None as null."""
     library = _library()
     assert library is not None
-    getattr(library, name)(
+    function = getattr(library, f"tadam_{name}")
+    function.restype = ctypes.c_int64
+    result: int = function(
         *(
             ctypes.c_int64(a)
             if isinstance(a, int)
@@ -53,88 +57,89 @@ def _call(name: str, *arguments: Tensor | int | None) -> None:
             for a in arguments
         )
     )
+    return result
 
 
-#: A tensor (T*N, C, H, W) with a scale and a shift for its channels.
-Scaled = tuple[Tensor, Tensor, Tensor]
+class Scaled(NamedTuple):
+    """A tensor (T*N, C, H, W) with a scale and a shift of its channels, (T, C) or (C,)."""
 
-_LANES = 16
-
-
-def _fold(x: Tensor, tasks: int) -> int:
-    """How many rows of channels may be taken as one, so that narrow ones fill the lanes."""
-    channels = x.shape[1]
-    values = x.numel() // tasks
-    return _LANES // channels if _LANES % channels == 0 and values % _LANES == 0 else 1
+    x: Tensor
+    scale: Tensor
+    shift: Tensor
 
 
-def _wide(vectors: Tensor | None, fold: int) -> Tensor | None:
-    """(..., C) -> (..., fold * C), the same for each of the rows taken as one."""
-    return vectors if vectors is None or fold == 1 else vectors.tile((fold,))
+class Finish(NamedTuple):
+    """What follows the norm.
 
+    Attributes:
+        activation: `swish` or `relu`.
+        pool: 2x2 max-pool with sizes rounded `up` or `down`, or None.
+    """
 
-def _sizes(x: Tensor, tasks: int, fold: int) -> tuple[int, int, int]:
-    """Tasks, rows of a task, channels of a row."""
-    channels = fold * x.shape[1]
-    return tasks, x.numel() // (tasks * channels), channels
+    activation: str
+    pool: str | None
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of each channel, (C,)."""
-    fold = _fold(x, 1)
-    _, rows, channels = _sizes(x, 1, fold)
+    channels = x.shape[1]
     mean, variance = x.new_empty(channels), x.new_empty(channels)
-    _call("tadam_moments", x, mean, variance, rows, channels)
-    if fold == 1:
-        return mean, variance
-    means, variances = mean.view(fold, -1), variance.view(fold, -1)
-    return means.mean(dim=0), variances.mean(dim=0) + means.var(dim=0, correction=0)
+    rows = x.numel() // channels
+    call("moments", x, mean, variance, rows, channels, torch.get_num_threads())
+    return mean, variance
 
 
-def norm_swish(main: Scaled, side: Scaled | None) -> Tensor:
-    """`swish(scale * x + shift + side)`; scale and shift are (T, C), those of the side (C,)."""
-    x, tasks = main[0], len(main[1])
-    fold = _fold(x, tasks)
-    y = torch.empty_like(x)
-    _call("tadam_norm_swish", *_inputs(main, side, fold), y, *_sizes(x, tasks, fold))
+def norm(main: Scaled, side: Scaled | None, finish: Finish) -> Tensor:
+    """`pool(act(scale * x + shift + side))`; the side's scale and shift are (C,)."""
+    y = empty_images(main.x, main.x.shape, finish.pool)
+    kind = "pooled_norm" if finish.pool else "norm"
+    call(kind, *_inputs(main, side, finish), y, *_sizes(main, finish))
     return y
 
 
-def norm_swish_backward(
-    grad: Tensor, main: Scaled, side: Scaled | None, out: Tensor
+def norm_backward(
+    grad: Tensor, main: Scaled, side: Scaled | None, finish: Finish
 ) -> tuple[Tensor, Tensor]:
-    """Gradient before swish into `out`, and its sums, alone and with both inputs, (T, 3, C)."""
-    x, tasks = main[0], len(main[1])
-    fold = _fold(x, tasks)
-    sizes = _sizes(x, tasks, fold)
-    sums = x.new_empty(tasks, 3, sizes[2])
-    _call("tadam_norm_swish_backward", grad, *_inputs(main, side, fold), out, sums, *sizes)
-    return out, sums.view(tasks, 3, fold, -1).sum(dim=2)
+    """Gradient before the activation, and its sums, alone and with both inputs, (T, 3, C)."""
+    out = torch.empty_like(main.x)
+    sums = main.x.new_empty(len(main.scale), 3, main.x.shape[1])
+    kind = "pooled_norm_backward" if finish.pool else "norm_backward"
+    call(kind, grad, *_inputs(main, side, finish), out, sums, *_sizes(main, finish))
+    return out, sums
 
 
-def _inputs(main: Scaled, side: Scaled | None, fold: int) -> tuple[Tensor | None, ...]:
-    others = side or (None, None, None)
-    wide = [_wide(vectors, fold) for vectors in (*main[1:], *others[1:])]
-    return main[0], *wide[:2], others[0], *wide[2:]
+def _inputs(main: Scaled, side: Scaled | None, finish: Finish) -> tuple[Tensor | int | None, ...]:
+    return *main, *(side or (None, None, None)), int(finish.activation == "relu")
 
 
-def combine(grad: Tensor, x: Tensor, a: Tensor, b: Tensor, d: Tensor, out: Tensor) -> Tensor:
-    """`a * grad + b * x + d` into `out`; a is (T, C), b and d are (C,)."""
-    fold = _fold(x, len(a))
-    wide = [_wide(vectors, fold) for vectors in (a, b, d)]
-    _call("tadam_combine", grad, x, *wide, out, *_sizes(x, len(a), fold))
-    return out
+def _sizes(main: Scaled, finish: Finish) -> tuple[int, ...]:
+    tasks = len(main.scale)
+    images, channels, height, width = main.x.shape
+    threads = torch.get_num_threads()
+    if finish.pool:
+        up = int(finish.pool == "up")
+        return tasks, images // tasks, height, width, up, channels, threads
+    return tasks, images // tasks * height * width, channels, threads
 
 
-def winograd(kind: str, x: Tensor, out: Tensor, images: Tensor) -> Tensor:
-    """One of Winograd's transforms: input, input_adjoint, output or output_adjoint.
+def _pooled(shape: Sequence[int], pool: str | None) -> tuple[int, ...]:
+    """(N, C, H, W) behind the pool."""
+    images, channels, height, width = shape
+    up = int(pool == "up")
+    return (images, channels, (height + up) // 2, (width + up) // 2) if pool else tuple(shape)
 
-    Args:
-        kind: Which.
-        x: (N, C, H, W), or (36, tiles, C) for output and input_adjoint.
-        out: The other way round.
-        images: Whichever of the two is (N, C, H, W).
-    """
-    count, channels, height, width = images.shape
-    _call(f"tadam_winograd_{kind}", x, out, count, height, width, channels)
+
+def empty_images(like: Tensor, shape: Sequence[int], pool: str | None = None) -> Tensor:
+    """Memory for (N, C, H, W), channels last, H and W as they were before the pool."""
+    return torch.empty(
+        _pooled(shape, pool), dtype=like.dtype, memory_format=torch.channels_last
+    )
+
+
+def combine(grad: Tensor, x: Tensor, a: Tensor, b: Tensor, d: Tensor) -> Tensor:
+    """`a * grad + b * x + d`; a is (T, C), b and d are (C,)."""
+    out = torch.empty_like(x)
+    tasks, channels = a.shape
+    rows = x.numel() // (tasks * channels)
+    call("combine", grad, x, a, b, d, out, tasks, rows, channels, torch.get_num_threads())
     return out

@@ -21,18 +21,29 @@ typedef int32_t Bits __attribute__((vector_size(64)));
 
 constexpr int64_t LANES = 16;
 
+// Rounded up to whole lanes.
+INLINE int64_t whole(int64_t channels) { return (channels + LANES - 1) / LANES * LANES; }
+
 // The first `count` lanes from memory, the others zero.
 INLINE void load(Lanes &lanes, const float *from, int64_t count) {
     if (count == LANES) {
         std::memcpy(&lanes, from, sizeof(Lanes));
     } else {
         lanes = Lanes{};
-        std::memcpy(&lanes, from, count * sizeof(float));
+        if (count == LANES / 2)
+            std::memcpy(&lanes, from, sizeof(Lanes) / 2);
+        else
+            for (int64_t i = 0; i < count; i++) lanes[i] = from[i];
     }
 }
 
 INLINE void store(float *to, const Lanes &lanes, int64_t count) {
-    std::memcpy(to, &lanes, (count == LANES ? LANES : count) * sizeof(float));
+    if (count == LANES)
+        std::memcpy(to, &lanes, sizeof(Lanes));
+    else if (count == LANES / 2)
+        std::memcpy(to, &lanes, sizeof(Lanes) / 2);
+    else  // not a copy of `count` floats, which compilers turn into slow string instructions
+        for (int64_t i = 0; i < count; i++) to[i] = lanes[i];
 }
 
 // 1 / (1 + exp(-x)), with exp as 2^n times a polynomial on [-ln2/2, ln2/2]; relative error 1e-7.

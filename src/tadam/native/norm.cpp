@@ -1,5 +1,5 @@
-// What follows a convolution, in one pass over memory instead of four: batch norm and FiLM (together one
-// scale and one shift for each task and channel), the residual sum and swish; forward and backward.
+// What follows a convolution, in one pass over memory: batch norm and FiLM (together one scale and one
+// shift for each task and channel), the residual sum, swish or relu, and 2x2 max-pool; and back.
 //
 // Tensors are channels last, seen as rows of channels, the rows of a task together. Sums are taken over
 // fixed chunks of rows and added in their order, so they do not depend on the number of threads.
@@ -32,63 +32,173 @@ MULTIVERSIONED void moments_chunk(const float *x, const float *shift, double *su
     }
 }
 
-// The value before swish: scale * x + shift, plus the same of the shortcut if there is one.
+// The value before the activation: scale * x + shift, plus the same of the shortcut if there is one.
 struct Affine {
     const float *x, *scale, *shift;
 };
 
-INLINE void before_swish(Lanes &out, const Affine &main, const Affine &side, int64_t at, int64_t c,
-                         int64_t count) {
-    Lanes x, scale, shift;
-    load(x, main.x + at, count);
-    load(scale, main.scale + c, count);
-    load(shift, main.shift + c, count);
-    out = scale * x + shift;
-    if (side.x) {
-        load(x, side.x + at, count);
-        load(scale, side.scale + c, count);
-        load(shift, side.shift + c, count);
-        out += scale * x + shift;
+struct Unit {
+    Affine main, side;
+    bool relu;
+    int64_t channels;
+};
+
+struct Scales {
+    Lanes scale, shift, side_scale, side_shift;
+};
+
+INLINE void load_scales(Scales &s, const Unit &u, int64_t c, int64_t count) {
+    load(s.scale, u.main.scale + c, count);
+    load(s.shift, u.main.shift + c, count);
+    if (u.side.x) {
+        load(s.side_scale, u.side.scale + c, count);
+        load(s.side_shift, u.side.shift + c, count);
     }
 }
 
-MULTIVERSIONED void forward_chunk(const Affine *main, const Affine *side, float *y, int64_t rows,
-                                  int64_t channels) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < channels; c += LANES) {
-            int64_t count = std::min(LANES, channels - c);
-            Lanes value, gate;
-            before_swish(value, *main, *side, r * channels + c, c, count);
-            sigmoid(gate, value);
-            store(y + r * channels + c, value * gate, count);
-        }
+INLINE void before_activation(Lanes &out, const Unit &u, const Scales &s, int64_t at, int64_t count) {
+    Lanes x;
+    load(x, u.main.x + at, count);
+    out = s.scale * x + s.shift;
+    if (u.side.x) {
+        load(x, u.side.x + at, count);
+        out += s.side_scale * x + s.side_shift;
+    }
 }
 
-// Writes the gradient before swish; sums it, and its products with both inputs, for each channel.
-MULTIVERSIONED void backward_chunk(const Affine *main, const Affine *side, const float *gradient,
-                                   float *out, float *sums, int64_t rows, int64_t channels) {
-    for (int64_t c = 0; c < channels; c += LANES) {
-        int64_t count = std::min(LANES, channels - c);
-        Lanes sum{}, with_main{}, with_side{};
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t at = r * channels + c;
-            Lanes value, gate, g, x;
-            before_swish(value, *main, *side, at, c, count);
-            sigmoid(gate, value);
-            load(g, gradient + at, count);
-            g *= gate * (1.0f + value * (1.0f - gate));
-            store(out + at, g, count);
-            load(x, main->x + at, count);
-            sum += g;
-            with_main += g * x;
-            if (side->x) {
-                load(x, side->x + at, count);
-                with_side += g * x;
-            }
+// The activation of a value, and its slope there.
+INLINE void activate(Lanes &out, Lanes &slope, const Lanes &value, bool relu) {
+    if (relu) {
+        slope = value > 0.0f ? Lanes{} + 1.0f : Lanes{};
+        out = value * slope;
+    } else {
+        Lanes gate;
+        sigmoid(gate, value);
+        out = value * gate;
+        slope = gate + out * (1.0f - gate);
+    }
+}
+
+MULTIVERSIONED void forward_chunk(const Unit *u, float *y, int64_t rows) {
+    for (int64_t c = 0; c < u->channels; c += LANES) {
+        int64_t count = std::min(LANES, u->channels - c);
+        Scales scales;
+        load_scales(scales, *u, c, count);
+        for (int64_t at = c; at < rows * u->channels; at += u->channels) {
+            Lanes value, out, slope;
+            before_activation(value, *u, scales, at, count);
+            activate(out, slope, value, u->relu);
+            store(y + at, out, count);
         }
-        store(sums + c, sum, count);
-        store(sums + channels + c, with_main, count);
-        store(sums + 2 * channels + c, with_side, count);
+    }
+}
+
+// Sums of the gradient before the activation, alone and times both inputs, for one group of channels.
+struct Sums {
+    Lanes alone, with_main, with_side;
+};
+
+INLINE void add_to(Sums &sums, const Lanes &gradient, const Unit &u, int64_t at, int64_t count) {
+    Lanes x;
+    load(x, u.main.x + at, count);
+    sums.alone += gradient;
+    sums.with_main += gradient * x;
+    if (u.side.x) {
+        load(x, u.side.x + at, count);
+        sums.with_side += gradient * x;
+    }
+}
+
+INLINE void store_sums(float *to, const Sums &sums, int64_t channels, int64_t count) {
+    store(to, sums.alone, count);
+    store(to + channels, sums.with_main, count);
+    store(to + 2 * channels, sums.with_side, count);
+}
+
+MULTIVERSIONED void backward_chunk(const Unit *u, const float *gradient, float *out, float *sums,
+                                   int64_t rows) {
+    for (int64_t c = 0; c < u->channels; c += LANES) {
+        int64_t count = std::min(LANES, u->channels - c);
+        Scales scales;
+        Sums total{};
+        load_scales(scales, *u, c, count);
+        for (int64_t at = c; at < rows * u->channels; at += u->channels) {
+            Lanes value, active, slope, g;
+            before_activation(value, *u, scales, at, count);
+            activate(active, slope, value, u->relu);
+            load(g, gradient + at, count);
+            g *= slope;
+            store(out + at, g, count);
+            add_to(total, g, *u, at, count);
+        }
+        store_sums(sums + c, total, u->channels, count);
+    }
+}
+
+// Two rows of pixels that are pooled to one; at a lower edge in ceil mode there may be only one.
+struct Pooled {
+    int64_t width, out_width;
+    int rows;
+};
+
+MULTIVERSIONED void pooled_forward_row(const Unit *u, const Pooled *p, float *y) {
+    for (int64_t c = 0; c < u->channels; c += LANES) {
+        int64_t count = std::min(LANES, u->channels - c);
+        Scales scales;
+        load_scales(scales, *u, c, count);
+        for (int64_t z = 0; z < p->out_width; z++) {
+            Lanes most{};
+            int columns = 2 * z + 1 < p->width ? 2 : 1;
+            for (int i = 0; i < p->rows; i++)
+                for (int j = 0; j < columns; j++) {
+                    Lanes value, out, slope;
+                    int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
+                    before_activation(value, *u, scales, at, count);
+                    activate(out, slope, value, u->relu);
+                    if (i + j == 0) most = out;
+                    most = out > most ? out : most;
+                }
+            store(y + z * u->channels + c, most, count);
+        }
+    }
+}
+
+// The gradient goes to the first of the largest; the pixels that no window covers get none.
+MULTIVERSIONED void pooled_backward_row(const Unit *u, const Pooled *p, const float *gradient,
+                                        float *out, float *sums) {
+    for (int64_t c = 0; c < u->channels; c += LANES) {
+        int64_t count = std::min(LANES, u->channels - c);
+        Scales scales;
+        Sums total{};
+        load_scales(scales, *u, c, count);
+        for (int64_t z = 0; z < p->out_width; z++) {
+            Lanes most{}, slopes[4], g;
+            Bits chosen{};
+            int columns = 2 * z + 1 < p->width ? 2 : 1;
+            for (int i = 0; i < p->rows; i++)
+                for (int j = 0; j < columns; j++) {
+                    Lanes value, active;
+                    int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
+                    before_activation(value, *u, scales, at, count);
+                    activate(active, slopes[2 * i + j], value, u->relu);
+                    if (i + j == 0) most = active;
+                    Bits better = active > most;
+                    most = better ? active : most;
+                    chosen = better ? Bits{} + (2 * i + j) : chosen;
+                }
+            load(g, gradient + z * u->channels + c, count);
+            for (int i = 0; i < p->rows; i++)
+                for (int j = 0; j < columns; j++) {
+                    int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
+                    Lanes own = chosen == 2 * i + j ? g * slopes[2 * i + j] : Lanes{};
+                    store(out + at, own, count);
+                    add_to(total, own, *u, at, count);
+                }
+        }
+        for (int i = 0; i < p->rows; i++)
+            for (int64_t z = 2 * p->out_width; z < p->width; z++)
+                store(out + (i * p->width + z) * u->channels + c, Lanes{}, count);
+        store_sums(sums + c, total, u->channels, count);
     }
 }
 
@@ -107,17 +217,39 @@ MULTIVERSIONED void combine_chunk(const float *g, const float *x, const float *a
         }
 }
 
+Unit unit_at(const float *x, const float *scale, const float *shift, const float *side,
+             const float *side_scale, const float *side_shift, bool relu, int64_t task, int64_t at,
+             int64_t channels) {
+    return {{x + at, scale + task * channels, shift + task * channels},
+            {side ? side + at : nullptr, side_scale, side_shift},
+            relu,
+            channels};
+}
+
+// (tasks, parts, 3, channels) -> (tasks, 3, channels)
+void add_parts(const std::vector<float> &parts, float *sums, int64_t tasks, int64_t channels) {
+    int64_t of_task = int64_t(parts.size()) / (tasks * 3 * channels);
+    for (int64_t t = 0; t < tasks; t++)
+        for (int64_t i = 0; i < 3 * channels; i++) {
+            double sum = 0;
+            for (int64_t k = 0; k < of_task; k++) sum += parts[(t * of_task + k) * 3 * channels + i];
+            sums[t * 3 * channels + i] = float(sum);
+        }
+}
+
 }  // namespace
 
 // Tensors are (tasks * rows, channels); scales and shifts (tasks, channels), those of the shortcut
-// (channels,). A null shortcut leaves it out.
+// (channels,). A null shortcut leaves it out. Where there is a pool, rows are images of a task and
+// `ceil` tells whether an odd last row or column is pooled too.
 extern "C" {
 
 // mean and biased variance of each channel over all rows
-void tadam_moments(const float *x, float *mean, float *variance, int64_t rows, int64_t channels) {
+void tadam_moments(const float *x, float *mean, float *variance, int64_t rows, int64_t channels,
+                   int64_t threads) {
     int64_t chunks = chunks_of(rows);
     std::vector<double> parts(chunks * 2 * channels);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(int(threads))
     for (int64_t k = 0; k < chunks; k++)
         moments_chunk(x + k * CHUNK * channels, x, parts.data() + k * 2 * channels,
                       std::min(CHUNK, rows - k * CHUNK), channels);
@@ -133,50 +265,84 @@ void tadam_moments(const float *x, float *mean, float *variance, int64_t rows, i
     }
 }
 
-void tadam_norm_swish(const float *x, const float *scale, const float *shift, const float *side,
-                      const float *side_scale, const float *side_shift, float *y, int64_t tasks,
-                      int64_t rows, int64_t channels) {
+void tadam_norm(const float *x, const float *scale, const float *shift, const float *side,
+                const float *side_scale, const float *side_shift, int64_t relu, float *y,
+                int64_t tasks, int64_t rows, int64_t channels, int64_t threads) {
     int64_t chunks = chunks_of(rows);
-#pragma omp parallel for collapse(2) schedule(static)
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
     for (int64_t t = 0; t < tasks; t++)
         for (int64_t k = 0; k < chunks; k++) {
             int64_t at = (t * rows + k * CHUNK) * channels;
-            Affine main{x + at, scale + t * channels, shift + t * channels};
-            Affine other{side ? side + at : nullptr, side_scale, side_shift};
-            forward_chunk(&main, &other, y + at, std::min(CHUNK, rows - k * CHUNK), channels);
+            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, t, at, channels);
+            forward_chunk(&u, y + at, std::min(CHUNK, rows - k * CHUNK));
         }
 }
 
-// sums: (tasks, 3, channels): of the gradient before swish, and of its products with x and the shortcut
-void tadam_norm_swish_backward(const float *gradient, const float *x, const float *scale,
-                               const float *shift, const float *side, const float *side_scale,
-                               const float *side_shift, float *out, float *sums, int64_t tasks,
-                               int64_t rows, int64_t channels) {
+// sums: (tasks, 3, channels): of the gradient before the activation, and of its products with x and side
+void tadam_norm_backward(const float *gradient, const float *x, const float *scale,
+                         const float *shift, const float *side, const float *side_scale,
+                         const float *side_shift, int64_t relu, float *out, float *sums,
+                         int64_t tasks, int64_t rows, int64_t channels, int64_t threads) {
     int64_t chunks = chunks_of(rows);
     std::vector<float> parts(tasks * chunks * 3 * channels);
-#pragma omp parallel for collapse(2) schedule(static)
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
     for (int64_t t = 0; t < tasks; t++)
         for (int64_t k = 0; k < chunks; k++) {
             int64_t at = (t * rows + k * CHUNK) * channels;
-            Affine main{x + at, scale + t * channels, shift + t * channels};
-            Affine other{side ? side + at : nullptr, side_scale, side_shift};
-            backward_chunk(&main, &other, gradient + at, out + at,
+            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, t, at, channels);
+            backward_chunk(&u, gradient + at, out + at,
                            parts.data() + (t * chunks + k) * 3 * channels,
-                           std::min(CHUNK, rows - k * CHUNK), channels);
+                           std::min(CHUNK, rows - k * CHUNK));
         }
-    for (int64_t t = 0; t < tasks; t++)
-        for (int64_t i = 0; i < 3 * channels; i++) {
-            double sum = 0;
-            for (int64_t k = 0; k < chunks; k++) sum += parts[(t * chunks + k) * 3 * channels + i];
-            sums[t * 3 * channels + i] = float(sum);
+    add_parts(parts, sums, tasks, channels);
+}
+
+void tadam_pooled_norm(const float *x, const float *scale, const float *shift, const float *side,
+                       const float *side_scale, const float *side_shift, int64_t relu, float *y,
+                       int64_t tasks, int64_t images, int64_t height, int64_t width, int64_t ceil,
+                       int64_t channels, int64_t threads) {
+    int64_t out_height = (height + ceil) / 2, out_width = (width + ceil) / 2;
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
+    for (int64_t n = 0; n < tasks * images; n++)
+        for (int64_t r = 0; r < out_height; r++) {
+            int64_t at = (n * height + 2 * r) * width * channels;
+            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, n / images, at,
+                             channels);
+            Pooled p{width, out_width, 2 * r + 1 < height ? 2 : 1};
+            pooled_forward_row(&u, &p, y + (n * out_height + r) * out_width * channels);
         }
+}
+
+void tadam_pooled_norm_backward(const float *gradient, const float *x, const float *scale,
+                                const float *shift, const float *side, const float *side_scale,
+                                const float *side_shift, int64_t relu, float *out, float *sums,
+                                int64_t tasks, int64_t images, int64_t height, int64_t width,
+                                int64_t ceil, int64_t channels, int64_t threads) {
+    int64_t out_height = (height + ceil) / 2, out_width = (width + ceil) / 2;
+    int64_t row = width * channels;
+    std::vector<float> parts(tasks * images * out_height * 3 * channels);
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
+    for (int64_t n = 0; n < tasks * images; n++)
+        for (int64_t r = 0; r < out_height; r++) {
+            int64_t at = (n * height + 2 * r) * row, part = n * out_height + r;
+            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, n / images, at,
+                             channels);
+            Pooled p{width, out_width, 2 * r + 1 < height ? 2 : 1};
+            pooled_backward_row(&u, &p, gradient + part * out_width * channels, out + at,
+                                parts.data() + part * 3 * channels);
+            if (r == out_height - 1 && 2 * out_height < height)  // an odd last row, not pooled
+                std::memset(out + at + 2 * row, 0, row * sizeof(float));
+        }
+    if (out_height == 0) std::memset(out, 0, tasks * images * height * row * sizeof(float));
+    add_parts(parts, sums, tasks, channels);
 }
 
 // out = a * gradient + b * x + d, with a (tasks, channels), b and d (channels,)
 void tadam_combine(const float *gradient, const float *x, const float *a, const float *b,
-                   const float *d, float *out, int64_t tasks, int64_t rows, int64_t channels) {
+                   const float *d, float *out, int64_t tasks, int64_t rows, int64_t channels,
+                   int64_t threads) {
     int64_t chunks = chunks_of(rows);
-#pragma omp parallel for collapse(2) schedule(static)
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
     for (int64_t t = 0; t < tasks; t++)
         for (int64_t k = 0; k < chunks; k++) {
             int64_t at = (t * rows + k * CHUNK) * channels;

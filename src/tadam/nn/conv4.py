@@ -1,6 +1,5 @@
 """Conv-4, the backbone of Prototypical Networks (Snell et al., 2017) and of the paper's Table 2."""
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam.nn.backbone import Backbone
@@ -42,5 +41,5 @@ class Conv4(Backbone):
     def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, D)."""
         for i, unit in enumerate(self.units):
-            x = F.max_pool2d(unit(x, film[i] if film else None), 2)
+            x = unit(x, film[i] if film else None, pool="down")
         return x.flatten(1) if self.flat else x.mean(dim=(2, 3))

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tadam import native
 from tadam.nn.film import film
 from tadam.nn.fused import norm_film_swish
-from tadam.nn.winograd import conv3x3
+from tadam.nn.fused_native import infer_unit, train_unit
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,  # swish-1, x * sigmoid(x): the paper's choice
@@ -48,17 +49,21 @@ class ConvUnit(ConvNorm):
         x: Tensor,
         modulation: tuple[Tensor, Tensor] | None = None,
         shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
-        pool: bool = False,
+        pool: str | None = None,
     ) -> Tensor:
-        """(T*N, C_in, H, W) -> (T*N, C_out, H, W), or half the size, rounded up, if pooled.
+        """(T*N, C_in, H, W) -> (T*N, C_out, H, W), or half the size if pooled.
 
         Args:
             x: Input.
             modulation: gamma and beta of each task, (T, C_out) each; None leaves FiLM out.
             shortcut: Output of the shortcut's convolution, (T*N, C_out, H, W), and its batch norm.
-            pool: Whether to end in a 2x2 max-pool.
+            pool: A 2x2 max-pool at the end, with odd sizes rounded `up` or `down`; None for none.
         """
-        x = conv3x3(x, self.conv.weight)
+        if native.accepts(x) and (self.training or not torch.is_grad_enabled()):
+            finish = native.Finish(self.activation, pool)
+            unit = train_unit if self.training else infer_unit
+            return unit(x, self.conv, self.norm, modulation, shortcut, finish)
+        x = self.conv(x)
         if self.training and self.activation == "swish":
             return norm_film_swish(x, self.norm, modulation, shortcut, pool)
         x = self.norm(x)
@@ -68,8 +73,7 @@ class ConvUnit(ConvNorm):
             residual, norm = shortcut
             x = x + norm(residual)
         x = ACTIVATIONS[self.activation](x)
-        # ceil mode keeps odd sizes such as 21 (84 / 4) from losing their last row
-        return F.max_pool2d(x, 2, ceil_mode=True) if pool else x
+        return F.max_pool2d(x, 2, ceil_mode=pool == "up") if pool else x
 
 
 def initialise_convolutions(

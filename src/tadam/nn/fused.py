@@ -11,9 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tadam import native
 from tadam.nn.film import film
-from tadam.nn.fused_native import NativeNormFilmSwish
 from tadam.nn.max_pool import max_pool, max_pool_backward
 
 
@@ -56,7 +54,7 @@ class _NormFilmSwish(torch.autograd.Function):
         shortcut_bias: Tensor | None,
         norm: nn.BatchNorm2d,
         shortcut_norm: nn.BatchNorm2d | None,
-        pool: bool,
+        pool: str | None,
     ) -> Tensor:
         y, *moments = _normalise(x, norm)
         if gamma is not None and beta is not None:
@@ -70,7 +68,7 @@ class _NormFilmSwish(torch.autograd.Function):
             x, weight, bias, gamma, beta, shortcut, shortcut_weight, shortcut_bias, *moments
         )
         ctx.eps, ctx.pool = norm.eps, pool
-        return max_pool(y)[0] if pool else y
+        return max_pool(y, pool)[0] if pool else y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -85,7 +83,7 @@ class _NormFilmSwish(torch.autograd.Function):
             s_scale, s_shift = _affine(s_weight, s_bias, *moments[2:])
             y += film(shortcut, s_scale[None], s_shift[None])
         if ctx.pool:
-            grad = max_pool_backward(grad, y, max_pool(F.silu(y))[1])
+            grad = max_pool_backward(grad, y, ctx.pool, max_pool(F.silu(y), ctx.pool)[1])
         grad = torch.ops.aten.silu_backward(grad, y, grad_input=y)
         of_shortcut: tuple[Tensor | None, ...] = (None, None, None)
         if shortcut is not None:
@@ -108,7 +106,7 @@ def norm_film_swish(
     norm: nn.BatchNorm2d,
     modulation: tuple[Tensor, Tensor] | None = None,
     shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
-    pool: bool = False,
+    pool: str | None = None,
 ) -> Tensor:
     """`pool(swish(gamma * norm(x) + beta + norm_s(shortcut)))` with the statistics of the batch.
 
@@ -117,14 +115,12 @@ def norm_film_swish(
         norm: Its weights are used and its running statistics updated.
         modulation: gamma and beta, each (T, C).
         shortcut: Output of the shortcut's convolution, (T*N, C, H, W), and its batch norm.
-        pool: Whether a 2x2 max-pool in ceil mode follows.
+        pool: A 2x2 max-pool at the end, sizes rounded `up` or `down`; None for none.
     """
     gamma, beta = modulation if modulation is not None else (None, None)
     xs, norm_s = shortcut if shortcut is not None else (None, None)
     weight_s, bias_s = (norm_s.weight, norm_s.bias) if norm_s is not None else (None, None)
-    fits = native.accepts(x) and (xs is None or native.accepts(xs))
-    step = NativeNormFilmSwish if fits else _NormFilmSwish
-    out: Tensor = step.apply(  # type: ignore[no-untyped-call]
+    out: Tensor = _NormFilmSwish.apply(  # type: ignore[no-untyped-call]
         x, norm.weight, norm.bias, gamma, beta, xs, weight_s, bias_s, norm, norm_s, pool
     )
     return out

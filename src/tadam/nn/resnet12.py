@@ -29,7 +29,9 @@ class ResidualBlock(nn.Module):
         shortcut = (self.shortcut.conv(x), self.shortcut.norm)
         x = self.units[0](x, film[0])
         x = self.units[1](x, film[1])
-        return self.units[2](x, film[2], shortcut, self.pool)  # type: ignore[no-any-return]
+        # Rounded up, an odd size such as 21 (84 / 4) does not lose its last row.
+        pool = "up" if self.pool else None
+        return self.units[2](x, film[2], shortcut, pool)  # type: ignore[no-any-return]
 
 
 class ResNet12(Backbone):

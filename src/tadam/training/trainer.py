@@ -23,7 +23,7 @@ from tadam.data.episodes import (
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
 from tadam.model import Tadam
-from tadam.nn.winograd import constant_weights
+from tadam.native.convolution import constant_weights
 from tadam.training.schedule import auxiliary_probability, learning_rate_factor
 
 

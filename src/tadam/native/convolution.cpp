@@ -1,0 +1,261 @@
+// 3x3 convolution with a border of zeros by Winograd's transform: forward, data and weight gradient.
+//
+// Where the transformed weights stay in the cache, each thread takes runs of tiles all the way from
+// pixels to pixels ("alone"). Where they are large or tiles are few, the threads share each stage
+// ("together"): tiles to transform, then products to multiply, then tiles to transform back.
+#ifdef _OPENMP
+#include <omp.h>
+#else
+static int omp_get_thread_num() { return 0; }
+static int omp_get_num_threads() { return 1; }
+#endif
+
+#include "tiles.h"
+#include "weights.h"
+
+namespace {
+
+constexpr int64_t RUN = 64;  // tiles that a thread takes alone
+constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights that stay in the cache
+constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
+constexpr int64_t FEW = 8;  // tiles of a thread's turn, together
+constexpr int64_t DEPTH = 256;  // of a product at a time: a panel of weights stays in the cache
+
+struct Plan {
+    Shape in, out;
+    int64_t threads, in_stride, out_stride;
+    bool alone;
+    int64_t run;  // tiles at a time: whole rows of them alone, whole images together
+
+    Plan(int64_t threads, int64_t images, int64_t height, int64_t width, int64_t channels,
+         int64_t filters)
+        : in{images, height, width, channels}, out{images, height, width, filters},
+          threads(threads), in_stride(whole(channels)), out_stride(whole(filters)) {
+        alone = TAPS * in_stride * out_stride <= SMALL_WEIGHTS && tiles() >= 2 * RUN * threads;
+        int64_t unit = alone ? in.tile_columns() : in.tiles_per_image();
+        int64_t most = alone ? RUN : SHARED_FLOATS / (TAPS * (in_stride + out_stride));
+        run = std::min(std::max<int64_t>(1, most / unit) * unit, tiles());
+    }
+    int64_t tiles() const { return in.tiles(); }
+    int64_t workers() const { return alone ? threads : 1; }
+
+    // Scratch memory: each worker's tiles; then each thread's rows and each worker's gradient of the
+    // weights, or the moments of each part of the output.
+    int64_t in_plane() const { return spaced(run * in_stride); }
+    int64_t out_plane() const { return spaced(run * out_stride); }
+    int64_t tile_floats() const { return TAPS * (in_plane() + out_plane()); }
+    Tiles in_tiles(float *own, int64_t first, int64_t count) const {
+        return {first, count, own, in_plane(), in_stride};
+    }
+    Tiles out_tiles(float *own, int64_t first, int64_t count) const {
+        return {first, count, own + TAPS * in_plane(), out_plane(), out_stride};
+    }
+    int64_t share_floats() const { return TAPS * share_plane(out.channels, in.channels); }
+    int64_t part() const { return alone ? run : FEW; }  // tiles
+    int64_t parts_of_run() const { return (run + part() - 1) / part(); }
+    int64_t parts() const { return (tiles() + run - 1) / run * parts_of_run(); }
+    int64_t part_floats() const { return 2 * out_stride + LANES; }
+    int64_t forward_floats() const { return workers() * tile_floats() + parts() * part_floats(); }
+    int64_t backward_floats() const {
+        return workers() * (tile_floats() + share_floats()) + threads * rows_floats(in);
+    }
+};
+
+Tiles some_of(const Tiles &tiles, int64_t start, int64_t count) {
+    return {tiles.first + start, std::min(count, tiles.count - start), tiles.at(start), tiles.plane,
+            tiles.stride};
+}
+
+// to = from * weights: one of the 36 products, one panel of columns.
+void multiply(const Tiles &from, int64_t depth, const float *packed, const Tiles &to, int64_t q,
+              int64_t panel) {
+    int64_t columns = panel_width(to.stride, panel);
+    const float *weights = packed + q * packed_plane(depth, to.stride) + panel * PANEL * depth;
+    for (int64_t k = 0; k < depth; k += DEPTH)
+        product({from.values + q * from.plane + k, from.stride, 1, weights + k * columns, columns,
+                 to.values + q * to.plane + panel * PANEL, to.stride, from.count,
+                 std::min(DEPTH, depth - k), columns, k > 0});
+}
+
+// share = out' * in, or added to it: one of the 36 products, one panel of channels.
+void multiply_for_weights(const Tiles &out, const Tiles &in, int64_t filters, float *share,
+                          int64_t q, int64_t panel, bool add) {
+    product({out.values + q * out.plane, 1, out.stride, in.values + q * in.plane + panel * PANEL,
+             in.stride, share + q * share_plane(filters, in.stride) + panel * PANEL, in.stride,
+             filters, in.count, panel_width(in.stride, panel), add});
+}
+
+// Puts the parts' means and sums of squares together.
+void total_moments(const Plan &plan, const float *moments, float *mean, float *variance) {
+    for (int64_t c = 0; c < plan.out.channels; c++) {
+        double pixels = 0, average = 0, squares = 0;
+        for (int64_t i = 0; i < plan.parts(); i++) {
+            const float *part = moments + i * plan.part_floats();
+            double count = part[2 * plan.out_stride], total = pixels + count;
+            if (count == 0) continue;
+            double off = part[c] - average;
+            average += off * count / total;
+            squares += part[plan.out_stride + c] + off * off * pixels * count / total;
+            pixels = total;
+        }
+        mean[c] = float(average);
+        variance[c] = float(std::max(squares / pixels, 0.0));
+    }
+}
+
+}  // namespace
+
+// Images are (images, height, width, channels), weights (filters, 3, 3, channels).
+extern "C" {
+
+int64_t tadam_packed_floats(int64_t depth, int64_t columns) {
+    return TAPS * packed_plane(depth, columns);
+}
+
+// For the forward pass depth is the channels and the weights are turned; for the data gradient depth
+// is the filters.
+void tadam_pack_weights(const float *w, float *packed, int64_t depth, int64_t columns,
+                        int64_t turned, int64_t threads) {
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
+    for (int64_t c = 0; c < columns; c += LANES)
+        for (int64_t k = 0; k < depth; k += LANES)
+            pack_block(w, packed, depth, columns, k, c, turned != 0);
+}
+
+int64_t tadam_conv_scratch(int64_t threads, int64_t images, int64_t height, int64_t width,
+                           int64_t channels, int64_t filters) {
+    return Plan(threads, images, height, width, channels, filters).forward_floats();
+}
+
+int64_t tadam_conv_backward_scratch(int64_t threads, int64_t images, int64_t height, int64_t width,
+                                    int64_t channels, int64_t filters) {
+    return Plan(threads, images, height, width, channels, filters).backward_floats();
+}
+
+// Mean and biased variance of each channel of y go where they are asked for.
+void tadam_conv(const float *x, const float *packed, float *y, float *mean, float *variance,
+                const float *scale, const float *shift, const float *side,
+                const float *side_scale, int64_t tasks, int64_t activation, int64_t pool,
+                float *scratch, int64_t threads, int64_t images, int64_t height, int64_t width,
+                int64_t channels, int64_t filters) {
+    const Plan plan(threads, images, height, width, channels, filters);
+    const Finish finish{scale, shift, side, side_scale, images / tasks, activation, pool};
+    float *moments = mean ? scratch + plan.workers() * plan.tile_floats() : nullptr;
+    if (mean) std::memset(moments, 0, plan.parts() * plan.part_floats() * sizeof(float));
+    auto finished = [&](const Tiles &m, int64_t first, int64_t start) {
+        int64_t part = first / plan.run * plan.parts_of_run() + start / plan.part();
+        output_tiles(&m, &plan.out, &finish, y, mean ? moments + part * plan.part_floats() : nullptr);
+    };
+    if (plan.alone) {
+#pragma omp parallel for schedule(static) num_threads(int(threads))
+        for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
+            float *own = scratch + omp_get_thread_num() * plan.tile_floats();
+            int64_t count = std::min(plan.run, plan.tiles() - first);
+            Tiles v = plan.in_tiles(own, first, count), m = plan.out_tiles(own, first, count);
+            input_tiles(x, &plan.in, &v);
+            for (int64_t q = 0; q < TAPS; q++)
+                for (int64_t n = 0; n < panels(filters); n++) multiply(v, channels, packed, m, q, n);
+            finished(m, first, 0);
+        }
+    } else {
+        for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
+            int64_t count = std::min(plan.run, plan.tiles() - first);
+            Tiles v = plan.in_tiles(scratch, first, count), m = plan.out_tiles(scratch, first, count);
+#pragma omp parallel num_threads(int(threads))
+            {
+#pragma omp for schedule(static)
+                for (int64_t i = 0; i < count; i += FEW) {
+                    Tiles few = some_of(v, i, FEW);
+                    input_tiles(x, &plan.in, &few);
+                }
+#pragma omp for collapse(2) schedule(static)
+                for (int64_t q = 0; q < TAPS; q++)
+                    for (int64_t n = 0; n < panels(filters); n++)
+                        multiply(v, channels, packed, m, q, n);
+#pragma omp for schedule(static)
+                for (int64_t i = 0; i < count; i += FEW) finished(some_of(m, i, FEW), first, i);
+            }
+        }
+    }
+    if (mean) total_moments(plan, moments, mean, variance);
+}
+
+// The gradient of the output is `scale * gradient + other_scale * other + shift`; gradient_x may be null.
+void tadam_conv_backward(const float *gradient, const float *scale, const float *other,
+                         const float *other_scale, const float *shift, int64_t tasks,
+                         const float *x, const float *packed, float *gradient_x, float *gradient_w,
+                         float *scratch, int64_t threads, int64_t images, int64_t height,
+                         int64_t width, int64_t channels, int64_t filters) {
+    const Plan plan(threads, images, height, width, channels, filters);
+    const Incoming incoming{gradient, scale, other, other_scale, shift, images / tasks};
+    const int64_t columns = panels(channels), per_image = plan.in.tiles_per_image();
+    float *shares = scratch + plan.workers() * plan.tile_floats();
+    float *rows = shares + plan.workers() * plan.share_floats();
+    int64_t workers = 1;
+    if (plan.alone) {
+        int64_t group = std::max<int64_t>(1, plan.run / per_image);  // images: tiles overlap in them
+#pragma omp parallel num_threads(int(threads))
+        {
+#pragma omp single nowait
+            workers = omp_get_num_threads();
+            float *own = scratch + omp_get_thread_num() * plan.tile_floats();
+            float *share = shares + omp_get_thread_num() * plan.share_floats();
+            float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
+            bool add = false;
+#pragma omp for schedule(static)
+            for (int64_t image = 0; image < images; image += group) {
+                int64_t end = std::min(image + group, images) * per_image;
+                for (int64_t first = image * per_image; first < end; first += plan.run) {
+                    int64_t count = std::min(plan.run, end - first);
+                    Tiles v = plan.in_tiles(own, first, count);
+                    Tiles m = plan.out_tiles(own, first, count);
+                    output_adjoint_tiles(&incoming, &plan.out, &m);
+                    input_tiles(x, &plan.in, &v);
+                    for (int64_t q = 0; q < TAPS; q++) {
+                        for (int64_t n = 0; n < columns; n++)
+                            multiply_for_weights(m, v, filters, share, q, n, add);
+                        for (int64_t n = 0; n < columns && gradient_x; n++)
+                            multiply(m, filters, packed, v, q, n);
+                    }
+                    if (gradient_x) input_adjoint_tiles(&v, &plan.in, own_rows, gradient_x);
+                    add = true;
+                }
+            }
+            if (!add) std::memset(share, 0, plan.share_floats() * sizeof(float));
+        }
+    } else {
+        for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
+            int64_t count = std::min(plan.run, plan.tiles() - first);
+            Tiles v = plan.in_tiles(scratch, first, count), m = plan.out_tiles(scratch, first, count);
+#pragma omp parallel num_threads(int(threads))
+            {
+#pragma omp for schedule(static)
+                for (int64_t i = 0; i < count; i += FEW) {
+                    Tiles few_m = some_of(m, i, FEW), few_v = some_of(v, i, FEW);
+                    output_adjoint_tiles(&incoming, &plan.out, &few_m);
+                    input_tiles(x, &plan.in, &few_v);
+                }
+#pragma omp for collapse(2) schedule(static)
+                for (int64_t q = 0; q < TAPS; q++)
+                    for (int64_t n = 0; n < columns; n++)
+                        multiply_for_weights(m, v, filters, shares, q, n, first > 0);
+                if (gradient_x) {
+#pragma omp for collapse(2) schedule(static)
+                    for (int64_t q = 0; q < TAPS; q++)
+                        for (int64_t n = 0; n < columns; n++) multiply(m, filters, packed, v, q, n);
+#pragma omp for schedule(static)
+                    for (int64_t i = 0; i < count; i += per_image) {
+                        Tiles image = some_of(v, i, per_image);
+                        float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
+                        input_adjoint_tiles(&image, &plan.in, own_rows, gradient_x);
+                    }
+                }
+            }
+        }
+    }
+    const Shares all{shares, workers, filters, channels};
+#pragma omp parallel for schedule(static) num_threads(int(threads))
+    for (int64_t k = 0; k < filters; k++) unpack_filter(&all, k, gradient_w);
+}
+
+}

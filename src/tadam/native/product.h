@@ -1,0 +1,78 @@
+// Small matrix products with all operands in the cache: out = a * b, or out += a * b.
+#pragma once
+
+#include "lanes.h"
+
+// Columns of `b` that are multiplied together; packed weights come in panels of this width.
+constexpr int64_t PANEL = 2 * LANES;
+
+struct Product {
+    const float *a;  // rows x depth
+    int64_t a_row, a_depth;  // distances between rows, and between columns
+    const float *b;  // depth x columns
+    int64_t b_depth;  // distance between rows
+    float *out;  // rows x columns
+    int64_t out_row;
+    int64_t rows, depth, columns;  // columns: LANES or 2 * LANES
+    bool add;
+};
+
+// ROWS x (WIDE * LANES) values of the result, kept in registers.
+template <int ROWS, int WIDE>
+INLINE void product_tile(const Product &p, int64_t row, int64_t column) {
+    Lanes sum[ROWS][WIDE];
+    const float *a = p.a + row * p.a_row, *b = p.b + column;
+    float *out = p.out + row * p.out_row + column;
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < WIDE; j++)
+            if (p.add)
+                load(sum[i][j], out + i * p.out_row + j * LANES, LANES);
+            else
+                sum[i][j] = Lanes{};
+    for (int64_t k = 0; k < p.depth; k++) {
+        Lanes right[WIDE];
+#pragma GCC unroll 2
+        for (int j = 0; j < WIDE; j++) load(right[j], b + k * p.b_depth + j * LANES, LANES);
+#pragma GCC unroll 16
+        for (int i = 0; i < ROWS; i++) {
+            float left = a[i * p.a_row + k * p.a_depth];
+#pragma GCC unroll 2
+            for (int j = 0; j < WIDE; j++) sum[i][j] += left * right[j];
+        }
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < WIDE; j++) store(out + i * p.out_row + j * LANES, sum[i][j], LANES);
+}
+
+template <int ROWS, int WIDE>
+INLINE void product_rows(const Product &p, int64_t column) {
+    int64_t row = 0;
+    for (; row + ROWS <= p.rows; row += ROWS) product_tile<ROWS, WIDE>(p, row, column);
+    for (; row + 4 <= p.rows; row += 4) product_tile<4, WIDE>(p, row, column);
+    for (; row < p.rows; row++) product_tile<1, WIDE>(p, row, column);
+}
+
+// With 32 registers of 16 lanes.
+MULTIVERSIONED static void product_wide(const Product *p) {
+    if (p->columns == PANEL)
+        product_rows<8, 2>(*p, 0);
+    else
+        product_rows<16, 1>(*p, 0);
+}
+
+// With fewer or shorter registers.
+MULTIVERSIONED static void product_narrow(const Product *p) {
+    for (int64_t column = 0; column < p->columns; column += LANES) product_rows<6, 1>(*p, column);
+}
+
+static void product(const Product &p) {
+#if defined(__x86_64__)
+    static const bool wide = __builtin_cpu_supports("avx512f");
+#else
+    const bool wide = false;
+#endif
+    if (wide)
+        product_wide(&p);
+    else
+        product_narrow(&p);
+}

@@ -1,0 +1,238 @@
+// Transforms of runs of tiles: pixels to Winograd's domain and back; see winograd.h.
+#pragma once
+
+#include "winograd.h"
+
+INLINE bool interior(const Shape &s, const Position &p) {
+    return p.row > 0 && p.column > 0 && p.row + 5 <= s.height && p.column + 5 <= s.width;
+}
+
+MULTIVERSIONED static void input_tiles(const float *x, const Shape *s, const Tiles *tiles) {
+    for (int64_t i = 0; i < tiles->count; i++) {
+        Position p = position(*s, tiles->first + i);
+        bool inner = interior(*s, p);
+        for (int64_t c = 0; c < s->channels; c += LANES) {
+            int64_t count = std::min(LANES, s->channels - c);
+            Lanes d[36], t[36];
+            if (inner && count == LANES) {
+                const float *from = x + s->pixel(p.image, p.row - 1, p.column - 1) + c;
+                for (int k = 0; k < 6; k++)
+                    for (int j = 0; j < 6; j++)
+                        load(d[6 * k + j], from + (k * s->width + j) * s->channels, LANES);
+            } else {
+                for (int k = 0; k < 6; k++)
+                    for (int j = 0; j < 6; j++) {
+                        int64_t y = p.row - 1 + k, z = p.column - 1 + j;
+                        if (y >= 0 && y < s->height && z >= 0 && z < s->width)
+                            load(d[6 * k + j], x + s->pixel(p.image, y, z) + c, count);
+                        else
+                            d[6 * k + j] = Lanes{};
+                    }
+            }
+            for (int j = 0; j < 6; j++) transform_input(d + j, 6, t + j, 6);
+            for (int k = 0; k < 6; k++) transform_input(t + 6 * k, 1, d + 6 * k, 1);
+            for (int q = 0; q < 36; q++) store(tiles->at(i) + q * tiles->plane + c, d[q], LANES);
+        }
+    }
+}
+
+// The patches of neighbouring tiles overlap. Their sums grow in six rows of pixels that follow the tiles
+// down the image, a border pixel on either side: (channels / LANES, 6, span, LANES) floats.
+INLINE int64_t rows_span(const Shape &s) { return 4 * s.tile_columns() + 2; }
+
+INLINE int64_t rows_floats(const Shape &s) { return 6 * rows_span(s) * whole(s.channels); }
+
+// Whole rows of tiles, in their order; writes the rows of x that are complete.
+MULTIVERSIONED static void input_adjoint_tiles(const Tiles *tiles, const Shape *s, float *rows,
+                                               float *x) {
+    int64_t across = s->tile_columns(), span = rows_span(*s);
+    for (int64_t c = 0; c < s->channels; c += LANES) {
+        int64_t count = std::min(LANES, s->channels - c);
+        float *own = rows + c * 6 * span;
+        for (int64_t i = 0; i < tiles->count; i += across) {
+            Position p = position(*s, tiles->first + i);
+            float *row[6];
+            for (int k = 0; k < 6; k++) {
+                row[k] = own + (p.row + k) % 6 * span * LANES;
+                if (p.row == 0 || k > 1) std::memset(row[k], 0, span * LANES * sizeof(float));
+            }
+            for (int64_t tile = i; tile < i + across; tile++) {
+                const float *from = tiles->at(tile) + c;
+                int64_t column = (tile - i) * 4;
+                Lanes d[36], t[36];
+                for (int q = 0; q < 36; q++) load(d[q], from + q * tiles->plane, LANES);
+                for (int j = 0; j < 6; j++) transform_input_adjoint(d + j, 6, t + j, 6);
+                for (int k = 0; k < 6; k++) {
+                    float *to = row[k] + column * LANES;
+                    Lanes sum[6], old[6];
+                    transform_input_adjoint(t + 6 * k, 1, sum, 1);
+                    for (int j = 0; j < 6; j++) load(old[j], to + j * LANES, LANES);
+                    for (int j = 0; j < 6; j++) store(to + j * LANES, old[j] + sum[j], LANES);
+                }
+            }
+            bool last = p.row + 4 >= s->height;
+            for (int k = 0; k < (last ? 5 : 4); k++) {
+                int64_t y = p.row - 1 + k;
+                if (y < 0 || y >= s->height) continue;
+                float *to = x + s->pixel(p.image, y, 0) + c;
+                for (int64_t z = 0; z < s->width; z++) {
+                    Lanes value;
+                    load(value, row[k] + (z + 1) * LANES, LANES);
+                    store(to + z * s->channels, value, count);
+                }
+            }
+        }
+    }
+}
+
+// What becomes of a convolution's output before it is written.
+struct Finish {
+    const float *scale, *shift;  // (tasks, channels); null for neither
+    const float *side, *side_scale;  // their product is added before the activation; null for nothing
+    int64_t task_images;
+    int64_t activation;  // 0 none, 1 swish, 2 relu
+    int64_t pool;  // 2x2 maxima: 0 none, 1 sizes rounded down, 2 rounded up
+};
+
+// Sums of a run's outputs around the first of them, for the moments.
+struct Sums {
+    Lanes origin, sum, square;
+    int64_t pixels;
+};
+
+// Whether a tile is not all of 4x4 pixels and all lanes.
+INLINE bool at_edge(const Shape &s, const Position &p, int64_t c) {
+    return p.row + 4 > s.height || p.column + 4 > s.width || c + LANES > s.channels;
+}
+
+template <bool EDGE>
+INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const Position &p, int64_t c,
+                        const Finish &f, float *y, Sums *sums) {
+    const int rows = EDGE ? int(std::min<int64_t>(4, s.height - p.row)) : 4;
+    const int columns = EDGE ? int(std::min<int64_t>(4, s.width - p.column)) : 4;
+    const int64_t count = EDGE ? std::min(LANES, s.channels - c) : LANES;
+    int64_t pixel = s.pixel(p.image, p.row, p.column) + c;
+    Lanes d[36], t[24], o[16];
+    for (int q = 0; q < 36; q++) load(d[q], from + q * plane, LANES);
+    for (int j = 0; j < 6; j++) transform_output(d + j, 6, t + j, 6);
+    for (int k = 0; k < 4; k++) transform_output(t + 6 * k, 1, o + 4 * k, 1);
+    if (sums) {
+        if (sums->pixels == 0) sums->origin = o[0];
+        sums->pixels += rows * columns;
+        for (int k = 0; k < rows; k++)
+            for (int j = 0; j < columns; j++) {
+                Lanes off = o[4 * k + j] - sums->origin;
+                sums->sum += off;
+                sums->square += off * off;
+            }
+    }
+    if (f.scale) {
+        int64_t at = p.image / f.task_images * s.channels + c;
+        Lanes scale, shift;
+        load(scale, f.scale + at, count);
+        load(shift, f.shift + at, count);
+        for (int k = 0; k < 16; k++) o[k] = o[k] * scale + shift;
+    }
+    if (f.side) {
+        Lanes side, side_scale;
+        load(side_scale, f.side_scale + c, count);
+        for (int k = 0; k < rows; k++)
+            for (int j = 0; j < columns; j++) {
+                load(side, f.side + pixel + (k * s.width + j) * s.channels, count);
+                o[4 * k + j] += side_scale * side;
+            }
+    }
+    if (f.activation == 1)
+        for (int k = 0; k < 16; k++) {
+            Lanes gate;
+            sigmoid(gate, o[k]);
+            o[k] *= gate;
+        }
+    else if (f.activation == 2)
+        for (int k = 0; k < 16; k++) o[k] = o[k] > 0.0f ? o[k] : Lanes{};
+    if (!f.pool) {
+        for (int k = 0; k < rows; k++)
+            for (int j = 0; j < columns; j++)
+                store(y + pixel + (k * s.width + j) * s.channels, o[4 * k + j], count);
+        return;
+    }
+    int64_t odd = f.pool - 1, height = (s.height + odd) / 2, width = (s.width + odd) / 2;
+    float *to = y + ((p.image * height + p.row / 2) * width + p.column / 2) * s.channels + c;
+    for (int k = 0; k < (odd ? rows : rows - 1); k += 2)
+        for (int j = 0; j < (odd ? columns : columns - 1); j += 2) {
+            Lanes most = o[4 * k + j];
+            for (int other : {1, 4, 5}) {
+                if ((other & 1 && j + 1 >= columns) || (other & 4 && k + 1 >= rows)) continue;
+                most = o[4 * k + j + other] > most ? o[4 * k + j + other] : most;
+            }
+            store(to + (k / 2 * width + j / 2) * s.channels, most, count);
+        }
+}
+
+// `moments` is null or takes, for each channel, the mean and the sum of squares around it, then the
+// number of pixels.
+MULTIVERSIONED static void output_tiles(const Tiles *tiles, const Shape *s, const Finish *f,
+                                        float *y, float *moments) {
+    for (int64_t c = 0; c < s->channels; c += LANES) {
+        Sums sums{};
+        for (int64_t i = 0; i < tiles->count; i++) {
+            Position p = position(*s, tiles->first + i);
+            const float *from = tiles->at(i) + c;
+            if (at_edge(*s, p, c))
+                output_tile<true>(from, tiles->plane, *s, p, c, *f, y, moments ? &sums : nullptr);
+            else
+                output_tile<false>(from, tiles->plane, *s, p, c, *f, y, moments ? &sums : nullptr);
+        }
+        if (moments) {
+            Lanes mean = sums.sum / float(sums.pixels);
+            store(moments + c, sums.origin + mean, LANES);
+            store(moments + whole(s->channels) + c, sums.square - sums.sum * mean, LANES);
+            moments[2 * whole(s->channels)] = float(sums.pixels);
+        }
+    }
+}
+
+// The gradient of a convolution's output: `scale * values + other_scale * other + shift`.
+struct Incoming {
+    const float *values, *scale;  // scale: (tasks, channels)
+    const float *other, *other_scale, *shift;  // as values; (channels,); (channels,)
+    int64_t task_images;
+};
+
+template <bool EDGE>
+INLINE void output_adjoint_tile(const Incoming &g, const Shape &s, const Position &p, int64_t c,
+                                float *to, int64_t plane) {
+    const int rows = EDGE ? int(std::min<int64_t>(4, s.height - p.row)) : 4;
+    const int columns = EDGE ? int(std::min<int64_t>(4, s.width - p.column)) : 4;
+    const int64_t count = EDGE ? std::min(LANES, s.channels - c) : LANES;
+    int64_t pixel = s.pixel(p.image, p.row, p.column) + c;
+    Lanes d[16] = {}, t[24], o[36], scale, other_scale, shift;
+    load(scale, g.scale + p.image / g.task_images * s.channels + c, count);
+    load(other_scale, g.other_scale + c, count);
+    load(shift, g.shift + c, count);
+    for (int k = 0; k < rows; k++)
+        for (int j = 0; j < columns; j++) {
+            int64_t at = pixel + (k * s.width + j) * s.channels;
+            Lanes value, other;
+            load(value, g.values + at, count);
+            load(other, g.other + at, count);
+            d[4 * k + j] = scale * value + (other_scale * other + shift);
+        }
+    for (int j = 0; j < 4; j++) transform_output_adjoint(d + j, 4, t + j, 4);
+    for (int k = 0; k < 6; k++) transform_output_adjoint(t + 4 * k, 1, o + 6 * k, 1);
+    for (int q = 0; q < 36; q++) store(to + q * plane, o[q], LANES);
+}
+
+MULTIVERSIONED static void output_adjoint_tiles(const Incoming *g, const Shape *s,
+                                                const Tiles *tiles) {
+    for (int64_t i = 0; i < tiles->count; i++) {
+        Position p = position(*s, tiles->first + i);
+        for (int64_t c = 0; c < s->channels; c += LANES) {
+            float *to = tiles->at(i) + c;
+            if (at_edge(*s, p, c))
+                output_adjoint_tile<true>(*g, *s, p, c, to, tiles->plane);
+            else
+                output_adjoint_tile<false>(*g, *s, p, c, to, tiles->plane);
+        }
+    }
+}
