@@ -5,6 +5,7 @@ import sys
 from setuptools import Extension, setup
 
 NATIVE = "src/tadam/native"
+HEADERS = ("lanes", "product", "tiles", "weights", "winograd")
 ARGUMENTS = ["-O3", "-std=c++17", "-fno-math-errno", "-Wno-psabi", "-Wno-ignored-attributes"]
 # macOS's compiler has no OpenMP; there the kernels run on one thread.
 OPENMP = [] if sys.platform == "darwin" else ["-fopenmp"]
@@ -14,7 +15,7 @@ setup(
         Extension(
             "tadam.native._kernels",
             sources=[f"{NATIVE}/convolution.cpp", f"{NATIVE}/norm.cpp"],
-            depends=[f"{NATIVE}/{n}.h" for n in ("lanes", "product", "tiles", "weights", "winograd")],
+            depends=[f"{NATIVE}/{name}.h" for name in HEADERS],
             extra_compile_args=ARGUMENTS + OPENMP,
             extra_link_args=OPENMP,
             optional=True,

@@ -131,9 +131,7 @@ def _pooled(shape: Sequence[int], pool: str | None) -> tuple[int, ...]:
 
 def empty_images(like: Tensor, shape: Sequence[int], pool: str | None = None) -> Tensor:
     """Memory for (N, C, H, W), channels last, H and W as they were before the pool."""
-    return torch.empty(
-        _pooled(shape, pool), dtype=like.dtype, memory_format=torch.channels_last
-    )
+    return torch.empty(_pooled(shape, pool), dtype=like.dtype, memory_format=torch.channels_last)
 
 
 def combine(grad: Tensor, x: Tensor, a: Tensor, b: Tensor, d: Tensor) -> Tensor:

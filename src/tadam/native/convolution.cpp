@@ -19,21 +19,22 @@ constexpr int64_t RUN = 64;  // tiles that a thread takes alone
 constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights that stay in the cache
 constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
 constexpr int64_t FEW = 8;  // tiles of a thread's turn, together
+constexpr int64_t FILTERS = 128;  // whose gradient is made at a time, together
 constexpr int64_t DEPTH = 256;  // of a product at a time: a panel of weights stays in the cache
 
 struct Plan {
     Shape in, out;
-    int64_t threads, in_stride, out_stride;
+    int64_t threads, in_channels, out_channels;  // whole lanes of them
     bool alone;
     int64_t run;  // tiles at a time: whole rows of them alone, whole images together
 
     Plan(int64_t threads, int64_t images, int64_t height, int64_t width, int64_t channels,
          int64_t filters)
         : in{images, height, width, channels}, out{images, height, width, filters},
-          threads(threads), in_stride(whole(channels)), out_stride(whole(filters)) {
-        alone = TAPS * in_stride * out_stride <= SMALL_WEIGHTS && tiles() >= 2 * RUN * threads;
+          threads(threads), in_channels(whole(channels)), out_channels(whole(filters)) {
+        alone = TAPS * in_channels * out_channels <= SMALL_WEIGHTS && tiles() >= 2 * RUN * threads;
         int64_t unit = alone ? in.tile_columns() : in.tiles_per_image();
-        int64_t most = alone ? RUN : SHARED_FLOATS / (TAPS * (in_stride + out_stride));
+        int64_t most = alone ? RUN : SHARED_FLOATS / (TAPS * (in_channels + out_channels));
         run = std::min(std::max<int64_t>(1, most / unit) * unit, tiles());
     }
     int64_t tiles() const { return in.tiles(); }
@@ -41,48 +42,51 @@ struct Plan {
 
     // Scratch memory: each worker's tiles; then each thread's rows and each worker's gradient of the
     // weights, or the moments of each part of the output.
-    int64_t in_plane() const { return spaced(run * in_stride); }
-    int64_t out_plane() const { return spaced(run * out_stride); }
+    int64_t in_plane() const { return spaced(run * spaced(in_channels)); }
+    int64_t out_plane() const { return spaced(run * spaced(out_channels)); }
     int64_t tile_floats() const { return TAPS * (in_plane() + out_plane()); }
     Tiles in_tiles(float *own, int64_t first, int64_t count) const {
-        return {first, count, own, in_plane(), in_stride};
+        return {first, count, own, in_channels, spaced(in_channels), in_plane()};
     }
     Tiles out_tiles(float *own, int64_t first, int64_t count) const {
-        return {first, count, own + TAPS * in_plane(), out_plane(), out_stride};
+        return {first, count, own + TAPS * in_plane(), out_channels, spaced(out_channels),
+                out_plane()};
     }
-    int64_t share_floats() const { return TAPS * share_plane(out.channels, in.channels); }
+    // Each worker's gradient of the transformed weights: of all of them alone, of a block together.
+    int64_t share_plane() const { return spaced(alone ? out.channels * in_channels : FILTERS * PANEL); }
+    int64_t share_floats() const { return TAPS * share_plane(); }
     int64_t part() const { return alone ? run : FEW; }  // tiles
     int64_t parts_of_run() const { return (run + part() - 1) / part(); }
     int64_t parts() const { return (tiles() + run - 1) / run * parts_of_run(); }
-    int64_t part_floats() const { return 2 * out_stride + LANES; }
+    int64_t part_floats() const { return 2 * out_channels + LANES; }
     int64_t forward_floats() const { return workers() * tile_floats() + parts() * part_floats(); }
     int64_t backward_floats() const {
-        return workers() * (tile_floats() + share_floats()) + threads * rows_floats(in);
+        return workers() * tile_floats() + threads * (share_floats() + rows_floats(in));
     }
 };
 
 Tiles some_of(const Tiles &tiles, int64_t start, int64_t count) {
-    return {tiles.first + start, std::min(count, tiles.count - start), tiles.at(start), tiles.plane,
-            tiles.stride};
+    return {tiles.first + start, std::min(count, tiles.count - start), tiles.at(start), tiles.channels,
+            tiles.stride, tiles.plane};
 }
 
 // to = from * weights: one of the 36 products, one panel of columns.
 void multiply(const Tiles &from, int64_t depth, const float *packed, const Tiles &to, int64_t q,
               int64_t panel) {
-    int64_t columns = panel_width(to.stride, panel);
-    const float *weights = packed + q * packed_plane(depth, to.stride) + panel * PANEL * depth;
+    int64_t columns = panel_width(to.channels, panel);
+    const float *weights = packed + q * packed_plane(depth, to.channels) + panel * PANEL * depth;
     for (int64_t k = 0; k < depth; k += DEPTH)
         product({from.values + q * from.plane + k, from.stride, 1, weights + k * columns, columns,
                  to.values + q * to.plane + panel * PANEL, to.stride, from.count,
                  std::min(DEPTH, depth - k), columns, k > 0});
 }
 
-// share = out' * in, or added to it: one of the 36 products, one panel of channels.
-void multiply_for_weights(const Tiles &out, const Tiles &in, int64_t filters, float *share,
-                          int64_t q, int64_t panel, bool add) {
-    product({out.values + q * out.plane, 1, out.stride, in.values + q * in.plane + panel * PANEL,
-             in.stride, share + q * share_plane(filters, in.stride) + panel * PANEL, in.stride,
-             filters, in.count, panel_width(in.stride, panel), add});
+// share = out' * in, or added to it: one of the 36 products, some filters, one panel of channels.
+void multiply_for_weights(const Tiles &out, int64_t filter, int64_t filters, const Tiles &in,
+                          int64_t panel, int64_t q, float *share, int64_t stride, bool add) {
+    product({out.values + q * out.plane + filter, 1, out.stride,
+             in.values + q * in.plane + panel * PANEL, in.stride, share, stride, filters, in.count,
+             panel_width(in.channels, panel), add});
 }
 
 // Puts the parts' means and sums of squares together.
@@ -91,11 +95,11 @@ void total_moments(const Plan &plan, const float *moments, float *mean, float *v
         double pixels = 0, average = 0, squares = 0;
         for (int64_t i = 0; i < plan.parts(); i++) {
             const float *part = moments + i * plan.part_floats();
-            double count = part[2 * plan.out_stride], total = pixels + count;
+            double count = part[2 * plan.out_channels], total = pixels + count;
             if (count == 0) continue;
             double off = part[c] - average;
             average += off * count / total;
-            squares += part[plan.out_stride + c] + off * off * pixels * count / total;
+            squares += part[plan.out_channels + c] + off * off * pixels * count / total;
             pixels = total;
         }
         mean[c] = float(average);
@@ -190,10 +194,9 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
     const Incoming incoming{gradient, scale, other, other_scale, shift, images / tasks};
     const int64_t columns = panels(channels), per_image = plan.in.tiles_per_image();
     float *shares = scratch + plan.workers() * plan.tile_floats();
-    float *rows = shares + plan.workers() * plan.share_floats();
-    int64_t workers = 1;
+    float *rows = shares + threads * plan.share_floats();
     if (plan.alone) {
-        int64_t group = std::max<int64_t>(1, plan.run / per_image);  // images: tiles overlap in them
+        int64_t workers = 1, group = std::max<int64_t>(1, plan.run / per_image);  // images
 #pragma omp parallel num_threads(int(threads))
         {
 #pragma omp single nowait
@@ -203,7 +206,7 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
             bool add = false;
 #pragma omp for schedule(static)
-            for (int64_t image = 0; image < images; image += group) {
+            for (int64_t image = 0; image < images; image += group) {  // tiles overlap in an image
                 int64_t end = std::min(image + group, images) * per_image;
                 for (int64_t first = image * per_image; first < end; first += plan.run) {
                     int64_t count = std::min(plan.run, end - first);
@@ -213,7 +216,9 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                     input_tiles(x, &plan.in, &v);
                     for (int64_t q = 0; q < TAPS; q++) {
                         for (int64_t n = 0; n < columns; n++)
-                            multiply_for_weights(m, v, filters, share, q, n, add);
+                            multiply_for_weights(m, 0, filters, v, n, q,
+                                                 share + q * plan.share_plane() + n * PANEL,
+                                                 plan.in_channels, add);
                         for (int64_t n = 0; n < columns && gradient_x; n++)
                             multiply(m, filters, packed, v, q, n);
                     }
@@ -223,39 +228,50 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             }
             if (!add) std::memset(share, 0, plan.share_floats() * sizeof(float));
         }
-    } else {
-        for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
-            int64_t count = std::min(plan.run, plan.tiles() - first);
-            Tiles v = plan.in_tiles(scratch, first, count), m = plan.out_tiles(scratch, first, count);
+#pragma omp parallel for schedule(static) num_threads(int(threads))
+        for (int64_t k = 0; k < filters; k++) {
+            const Shares all{shares + k * plan.in_channels, workers, plan.share_floats(),
+                             plan.share_plane(), plan.in_channels, 1};
+            unpack_filters(&all, plan.in_channels, gradient_w + k * 9 * channels, channels, 0, false);
+        }
+        return;
+    }
+    for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
+        int64_t count = std::min(plan.run, plan.tiles() - first);
+        Tiles v = plan.in_tiles(scratch, first, count), m = plan.out_tiles(scratch, first, count);
 #pragma omp parallel num_threads(int(threads))
-            {
+        {
+            float *share = shares + omp_get_thread_num() * plan.share_floats();
+            float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
 #pragma omp for schedule(static)
-                for (int64_t i = 0; i < count; i += FEW) {
-                    Tiles few_m = some_of(m, i, FEW), few_v = some_of(v, i, FEW);
-                    output_adjoint_tiles(&incoming, &plan.out, &few_m);
-                    input_tiles(x, &plan.in, &few_v);
+            for (int64_t i = 0; i < count; i += FEW) {
+                Tiles few_m = some_of(m, i, FEW), few_v = some_of(v, i, FEW);
+                output_adjoint_tiles(&incoming, &plan.out, &few_m);
+                input_tiles(x, &plan.in, &few_v);
+            }
+#pragma omp for collapse(2) schedule(static)
+            for (int64_t n = 0; n < columns; n++)
+                for (int64_t k = 0; k < filters; k += FILTERS) {
+                    int64_t some = std::min(FILTERS, filters - k);
+                    const Shares block{share, 1, 0, plan.share_plane(), PANEL, some};
+                    for (int64_t q = 0; q < TAPS; q++)
+                        multiply_for_weights(m, k, some, v, n, q, share + q * plan.share_plane(),
+                                             PANEL, false);
+                    unpack_filters(&block, PANEL, gradient_w + k * 9 * channels, channels, n * PANEL,
+                                   first > 0);
                 }
+            if (gradient_x) {
 #pragma omp for collapse(2) schedule(static)
                 for (int64_t q = 0; q < TAPS; q++)
-                    for (int64_t n = 0; n < columns; n++)
-                        multiply_for_weights(m, v, filters, shares, q, n, first > 0);
-                if (gradient_x) {
-#pragma omp for collapse(2) schedule(static)
-                    for (int64_t q = 0; q < TAPS; q++)
-                        for (int64_t n = 0; n < columns; n++) multiply(m, filters, packed, v, q, n);
+                    for (int64_t n = 0; n < columns; n++) multiply(m, filters, packed, v, q, n);
 #pragma omp for schedule(static)
-                    for (int64_t i = 0; i < count; i += per_image) {
-                        Tiles image = some_of(v, i, per_image);
-                        float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
-                        input_adjoint_tiles(&image, &plan.in, own_rows, gradient_x);
-                    }
+                for (int64_t i = 0; i < count; i += per_image) {
+                    Tiles image = some_of(v, i, per_image);
+                    input_adjoint_tiles(&image, &plan.in, own_rows, gradient_x);
                 }
             }
         }
     }
-    const Shares all{shares, workers, filters, channels};
-#pragma omp parallel for schedule(static) num_threads(int(threads))
-    for (int64_t k = 0; k < filters; k++) unpack_filter(&all, k, gradient_w);
 }
 
 }

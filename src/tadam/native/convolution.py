@@ -94,7 +94,17 @@ def convolve_and_finish(
     activation = {"swish": 1, "relu": 2}[finish.activation]
     pool = {None: 0, "down": 1, "up": 2}[finish.pool]
     _run(
-        x, weight, y, None, None, scale, shift, *(side or (None, None)), len(scale), activation, pool
+        x,
+        weight,
+        y,
+        None,
+        None,
+        scale,
+        shift,
+        *(side or (None, None)),
+        len(scale),
+        activation,
+        pool,
     )
     return y
 

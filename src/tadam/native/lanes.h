@@ -24,6 +24,9 @@ constexpr int64_t LANES = 16;
 // Rounded up to whole lanes.
 INLINE int64_t whole(int64_t channels) { return (channels + LANES - 1) / LANES * LANES; }
 
+// Rows and planes a power of two apart would compete for the same cache lines.
+INLINE int64_t spaced(int64_t floats) { return floats % 128 ? floats : floats + LANES; }
+
 // The first `count` lanes from memory, the others zero.
 INLINE void load(Lanes &lanes, const float *from, int64_t count) {
     if (count == LANES) {

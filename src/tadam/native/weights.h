@@ -4,9 +4,6 @@
 #include "product.h"
 #include "winograd.h"
 
-// Planes are a little more than a power of two apart, or they would compete for the same cache lines.
-INLINE int64_t spaced(int64_t plane) { return plane + LANES; }
-
 INLINE int64_t panels(int64_t columns) { return (whole(columns) + PANEL - 1) / PANEL; }
 
 INLINE int64_t panel_width(int64_t columns, int64_t panel) {
@@ -41,30 +38,37 @@ MULTIVERSIONED static void pack_block(const float *w, float *packed, int64_t dep
     }
 }
 
-// Gradients of transformed weights, one share for each worker: (workers, 36, filters, channels).
+// Gradients of the transformed weights of `filters` filters, LANES or more channels at a time: `count`
+// shares to be added up, each of 36 planes (filters, stride).
 struct Shares {
     const float *values;
-    int64_t workers, filters, channels;
+    int64_t count, share, plane, stride, filters;
 };
 
-INLINE int64_t share_plane(int64_t filters, int64_t channels) { return spaced(filters * whole(channels)); }
-
-// Writes the gradient of filter k, (3, 3, channels).
-MULTIVERSIONED static void unpack_filter(const Shares *shares, int64_t k, float *w) {
-    int64_t channels = shares->channels, plane = share_plane(shares->filters, channels);
-    for (int64_t c = 0; c < channels; c += LANES) {
-        Lanes full[36], half[18], taps[9], share;
-        for (int q = 0; q < 36; q++) {
-            const float *from = shares->values + q * plane + k * whole(channels) + c;
-            load(full[q], from, LANES);
-            for (int64_t i = 1; i < shares->workers; i++) {
-                load(share, from + i * TAPS * plane, LANES);
-                full[q] += share;
+// Writes, or adds, the gradient of those filters from channel c on; w is that of the first of them.
+MULTIVERSIONED static void unpack_filters(const Shares *s, int64_t columns, float *w, int64_t channels,
+                                          int64_t c, bool add) {
+    for (int64_t k = 0; k < s->filters; k++)
+        for (int64_t j = 0; j < columns && c + j < channels; j += LANES) {
+            int64_t count = std::min(LANES, channels - c - j);
+            Lanes full[36], half[18], taps[9], more;
+            for (int q = 0; q < 36; q++) {
+                const float *from = s->values + q * s->plane + k * s->stride + j;
+                load(full[q], from, LANES);
+                for (int64_t i = 1; i < s->count; i++) {
+                    load(more, from + i * s->share, LANES);
+                    full[q] += more;
+                }
+            }
+            for (int i = 0; i < 6; i++) transform_weight_adjoint(full + i, 6, half + i, 6);
+            for (int i = 0; i < 3; i++) transform_weight_adjoint(half + 6 * i, 1, taps + 3 * i, 1);
+            for (int i = 0; i < 9; i++) {
+                float *to = w + (k * 9 + i) * channels + c + j;
+                if (add) {
+                    load(more, to, count);
+                    taps[i] += more;
+                }
+                store(to, taps[i], count);
             }
         }
-        for (int j = 0; j < 6; j++) transform_weight_adjoint(full + j, 6, half + j, 6);
-        for (int i = 0; i < 3; i++) transform_weight_adjoint(half + 6 * i, 1, taps + 3 * i, 1);
-        for (int i = 0; i < 9; i++)
-            store(w + (k * 9 + i) * channels + c, taps[i], std::min(LANES, channels - c));
-    }
 }

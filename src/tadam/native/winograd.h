@@ -21,11 +21,11 @@ struct Shape {
 };
 
 // A run of tiles in the order of images, rows, columns, and where their transforms are:
-// (36, count, stride) floats, each of the 36 planes `plane` apart.
+// 36 planes of `count` rows of `channels` floats, whole lanes.
 struct Tiles {
     int64_t first, count;
     float *values;
-    int64_t plane, stride;
+    int64_t channels, stride, plane;  // stride: between rows
     float *at(int64_t i) const { return values + i * stride; }
 };
 

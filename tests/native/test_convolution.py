@@ -1,0 +1,171 @@
+"""The native convolution and its gradients against float64, on every kind of shape."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tadam import native
+from tadam.native import Finish
+from tadam.native.convolution import (
+    Gradient,
+    constant_weights,
+    convolve,
+    convolve_and_finish,
+    convolve_backward,
+    pays,
+)
+
+needs_core = pytest.mark.skipif(
+    not native.available(), reason="the native core was not built: no C++ compiler here"
+)
+#: images, channels, filters, height, width: odd sizes, ragged channels, one image, one channel,
+#: many tiles of few channels (each thread by itself) and few tiles of many (all threads together),
+#: more tiles than are transformed at once, depth in two parts
+SHAPES = [
+    (2, 16, 16, 32, 32),
+    (3, 17, 31, 21, 13),
+    (1, 16, 40, 16, 17),
+    (16, 64, 16, 4, 4),
+    (20, 33, 16, 1, 5),
+    (5, 16, 16, 11, 11),
+    (1, 1, 1, 1, 1),
+    (9, 1, 8, 40, 44),
+    (40, 20, 36, 17, 9),
+    (1, 16, 16, 4, 300),
+    (2, 272, 130, 7, 8),
+    (700, 300, 20, 4, 4),
+]
+
+
+def draw(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(*shape, generator=generator)
+    return values.contiguous(memory_format=torch.channels_last) if len(shape) == 4 else values
+
+
+def close(ours, expected, tolerance=3e-5):
+    return (ours - expected).abs().max() <= tolerance * expected.abs().max()
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+@needs_core
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_output_moments_and_gradients_agree_with_float64(shape):
+    images, channels, filters, height, width = shape
+    x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
+    grad, other = (draw(images, filters, height, width, seed=s) for s in (2, 3))
+    tasks = images if images < 4 else 1
+    scale, other_scale, shift = draw(tasks, filters), draw(filters, seed=5), draw(filters, seed=6)
+    x64, weight64 = x.double().requires_grad_(), weight.double().requires_grad_()
+    expected = F.conv2d(x64, weight64, padding=1)
+    whole = grad.double() * scale.double().repeat_interleave(images // tasks, 0)[:, :, None, None]
+    whole = whole + (other.double() * other_scale[:, None, None] + shift[:, None, None])
+    expected.backward(whole)
+
+    y, mean, variance = convolve(x, weight)
+    grad_x, grad_weight = convolve_backward(
+        Gradient(grad, scale, other, other_scale, shift), x, weight, needs_x=True
+    )
+    assert close(y, expected)
+    assert close(mean, expected.mean(dim=(0, 2, 3)), 1e-3)
+    spread = expected.var(dim=(0, 2, 3), correction=0)
+    torch.testing.assert_close(variance.double(), spread, rtol=1e-4, atol=1e-4)
+    assert close(grad_x, x64.grad)
+    assert close(grad_weight, weight64.grad, 1e-4)
+    nothing, again = convolve_backward(
+        Gradient(grad, scale, other, other_scale, shift), x, weight, needs_x=False
+    )
+    assert nothing is None
+    assert torch.equal(again, grad_weight)
+
+
+@needs_core
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("shape", [(2, 16, 20, 8, 8), (4, 17, 16, 21, 13), (6, 130, 280, 6, 5)])
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+@pytest.mark.parametrize("pool", [None, "up", "down"])
+@pytest.mark.parametrize("residual", [False, True])
+def test_what_follows_the_convolution_in_inference(shape, activation, pool, residual):
+    images, channels, filters, height, width = shape
+    x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
+    scale, shift = draw(2, filters, seed=2), draw(2, filters, seed=3)
+    side = (draw(images, filters, height, width, seed=4), draw(filters, seed=5))
+    y = convolve_and_finish(
+        x, weight, scale, shift, side if residual else None, Finish(activation, pool)
+    )
+    per_image = [
+        v.double().repeat_interleave(images // 2, 0)[:, :, None, None] for v in (scale, shift)
+    ]
+    expected = per_image[0] * F.conv2d(x.double(), weight.double(), padding=1) + per_image[1]
+    if residual:
+        expected = expected + side[0].double() * side[1].double()[:, None, None]
+    expected = F.silu(expected) if activation == "swish" else F.relu(expected)
+    if pool:
+        expected = F.max_pool2d(expected, 2, ceil_mode=pool == "up")
+    assert y.shape == expected.shape
+    assert close(y, expected)
+
+
+@needs_core
+def test_moments_of_values_far_from_zero():
+    x, weight = (
+        torch.ones(30, 16, 33, 33).contiguous(memory_format=torch.channels_last),
+        draw(16, 16, 3, 3),
+    )
+    x += 1e-2 * draw(30, 16, 33, 33)
+    weight = weight.abs()
+    expected = F.conv2d(x.double(), weight.double(), padding=1)
+    _, mean, variance = convolve(x, weight)
+    assert close(mean, expected.mean(dim=(0, 2, 3)), 1e-6)
+    assert close(variance, expected.var(dim=(0, 2, 3), correction=0), 1e-4)
+
+
+@needs_core
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x, w: (x.double(), w),
+        lambda x, w: (x, w.double()),
+        lambda x, w: (x, w.contiguous()),
+        lambda x, w: (x[:, :3], w[:, :3]),  # too few channels
+        lambda x, w: (x.contiguous(), w),  # not channels last
+        lambda x, w: (x[:, :, ::2], w),  # not contiguous
+        lambda x, w: (x[:1, :, :4, :4], w),  # too few tiles to pay
+        lambda x, w: (x[:0], w),  # no images
+        lambda x, w: (x.to("meta"), w),
+    ],
+)
+def test_what_the_core_does_not_take_is_left_to_pytorch(change):
+    x, weight = draw(2, 16, 32, 32), draw(16, 16, 3, 3)
+    assert pays(x, weight)
+    assert not pays(*change(x, weight))
+
+
+@needs_core
+def test_a_changed_weight_is_transformed_again():
+    x, weight = draw(2, 16, 8, 8), draw(16, 16, 3, 3)
+    with constant_weights():
+        first = convolve(x, weight)[0]
+    weight *= 2
+    with constant_weights():
+        torch.testing.assert_close(convolve(x, weight)[0], 2 * first)
+    torch.testing.assert_close(convolve(x, weight)[0], 2 * first)
+
+
+def test_the_core_can_be_switched_off():
+    code = "from tadam import native; assert not native.available()"
+    environment = {"TADAM_NATIVE": "0", "PATH": ""}
+    assert (
+        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    )

@@ -1,0 +1,109 @@
+"""A conv unit on the native core: the same numbers and gradients as plain PyTorch in float64."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from tadam import native
+from tadam.nn.conv_unit import ConvUnit
+
+pytestmark = pytest.mark.skipif(
+    not native.available(), reason="the native core was not built: no C++ compiler here"
+)
+CASES = list(itertools.product((False, True), (False, True), (None, "up", "down")))
+
+
+def tensor(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(*shape, generator=generator)
+    return values.contiguous(memory_format=torch.channels_last) if len(shape) == 4 else values
+
+
+def make_unit(channels, filters, activation):
+    torch.manual_seed(0)
+    unit, side_norm = ConvUnit(channels, filters, activation), nn.BatchNorm2d(filters)
+    for norm in (unit.norm, side_norm):
+        nn.init.uniform_(norm.weight, 0.5, 1.5)
+        nn.init.normal_(norm.bias)
+        nn.init.normal_(norm.running_mean)
+        nn.init.uniform_(norm.running_var, 0.5, 2)
+    return unit, side_norm
+
+
+def arguments(channels, filters, size, conditioned, residual, dtype):
+    def leaf(*shape, seed):
+        return tensor(*shape, seed=seed).to(dtype).requires_grad_()
+
+    x = leaf(6, channels, size, size + 1, seed=1)
+    modulation = tuple(leaf(2, filters, seed=s) for s in (2, 3)) if conditioned else None
+    side = leaf(6, filters, size, size + 1, seed=4) if residual else None
+    return x, modulation, side
+
+
+def run(unit, side_norm, given, pool):
+    """Output, gradients of all that has one, and the norms' statistics."""
+    x, modulation, side = given
+    shortcut = (side, side_norm) if side is not None else None
+    out = unit(x, modulation, shortcut, pool)
+    weights = torch.arange(out.numel(), dtype=torch.float64).reshape(out.shape).cos().to(out.dtype)
+    leaves = [x, *(modulation or ()), *unit.parameters()]
+    if side is not None:
+        leaves += [side, *side_norm.parameters()]
+    grads = torch.autograd.grad((out * weights).sum(), leaves)
+    return [out, *grads, *unit.buffers(), *side_norm.buffers()]
+
+
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
+@pytest.mark.parametrize(("channels", "filters", "size"), [(16, 16, 8), (3, 8, 7), (20, 35, 9)])
+def test_training_agrees_with_float64(
+    channels, filters, size, conditioned, residual, pool, activation
+):
+    unit, side_norm = make_unit(channels, filters, activation)
+    other, other_norm = copy.deepcopy(unit).double(), copy.deepcopy(side_norm).double()
+    sizes = (channels, filters, size, conditioned, residual)
+    ours = run(unit, side_norm, arguments(*sizes, torch.float32), pool)
+    expected = run(other, other_norm, arguments(*sizes, torch.float64), pool)
+    for a, b in zip(ours, expected, strict=True):
+        torch.testing.assert_close(a.double(), b.double(), rtol=3e-4, atol=3e-4)
+
+
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
+@pytest.mark.parametrize(("channels", "filters"), [(16, 16), (3, 8), (20, 35)])
+def test_inference_agrees_with_float64(
+    channels, filters, conditioned, residual, pool, activation, monkeypatch
+):
+    unit, side_norm = make_unit(channels, filters, activation)
+    unit.eval()
+    side_norm.eval()
+    outs = []
+    for dtype in (torch.float32, torch.float64):
+        x, modulation, side = arguments(channels, filters, 9, conditioned, residual, dtype)
+        shortcut = (side, side_norm.to(dtype)) if residual else None
+        with torch.no_grad():
+            outs.append(unit.to(dtype)(x, modulation, shortcut, pool))
+    torch.testing.assert_close(outs[0].double(), outs[1], rtol=1e-4, atol=1e-4)
+
+
+def test_a_unit_in_inference_still_gives_gradients_where_they_are_asked_for():
+    unit, _ = make_unit(16, 16, "swish")
+    unit.eval()
+    x = tensor(2, 16, 16, 16).requires_grad_()
+    unit(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.abs().sum() > 0
+
+
+def test_only_the_input_and_the_convolutions_output_are_kept_for_the_backward_pass():
+    unit, side_norm = make_unit(16, 16, "swish")
+    x, modulation, side = arguments(16, 16, 8, True, True, torch.float32)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        unit(x, modulation, (side, side_norm), "up")
+    large = {t.data_ptr() for t in kept if t.numel() >= x.numel()}
+    assert len(large) == 3  # the input, the convolution's output and the shortcut
+    assert {x.data_ptr(), side.data_ptr()} < large
