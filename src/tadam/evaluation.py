@@ -22,6 +22,7 @@ from tadam.metric import prototypes
 from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
 from tadam.native.convolution import constant_weights
+from tadam.nn.film import Film
 
 #: Images embedded at once, so that memory does not grow with the split or the task.
 BATCH = 256
@@ -177,40 +178,43 @@ def _classify(
         np.concatenate([episode.support, episode.query], axis=1), return_inverse=True
     )
     # The first pass knows no task: each image that any task uses is embedded once.
-    device = model.pixel_mean.device
-    z = torch.cat(
-        [
-            model.embed(images_at(sampler.store, chunk, device))
-            for chunk in np.array_split(rows, -(-len(rows) // BATCH))
-        ]
-    )
+    z = _embed(model, sampler.store, rows)
+    device = z.device
     place = torch.from_numpy(where.reshape(tasks, -1)).to(device)
     labels = torch.from_numpy(episode.support_labels).to(device)
-    shots = episode.support.shape[1]
+    shots, task_rows = episode.support.shape[1], rows[where].reshape(tasks, -1)
+    at_once = max(1, BATCH // task_rows.shape[1])
     conditioned, plain = [], []
-    for t in range(tasks):
-        support, query = z[place[t, :shots]][None], z[place[t, shots:]][None]
+    for start in range(0, tasks, at_once):
+        some = slice(start, min(start + at_once, tasks))
+        support, query = z[place[some, :shots]], z[place[some, shots:]]  # (T, N, D), (T, Q, D)
         if model.ten is None or both:
-            c = prototypes(support, labels[t : t + 1], sampler.way)
+            c = prototypes(support, labels[some], sampler.way)
             plain.append(model.metric(query, c).softmax(dim=2))
         if model.ten is not None:
-            film = model.film_from(support, labels[t : t + 1], sampler.way)
-            task_rows = np.concatenate([episode.support[t], episode.query[t]])
-            zt = torch.cat(
-                [
-                    model.embed(images_at(sampler.store, chunk, device), film)
-                    for chunk in np.array_split(task_rows, -(-len(task_rows) // BATCH))
-                ]
-            )[None]
-            c = prototypes(zt[:, :shots], labels[t : t + 1], sampler.way)
+            film = model.film_from(support, labels[some], sampler.way)
+            zt = _embed(model, sampler.store, task_rows[some].ravel(), film)
+            zt = zt.unflatten(0, task_rows[some].shape)
+            c = prototypes(zt[:, :shots], labels[some], sampler.way)
             conditioned.append(model.metric(zt[:, shots:], c).softmax(dim=2))
         if progress:
-            progress(t + 1, tasks)
+            progress(some.stop, tasks)
     unconditioned = torch.cat(plain).cpu().numpy() if plain else None
     if model.ten is None:
         assert unconditioned is not None
         return unconditioned, None, episode
     return torch.cat(conditioned).cpu().numpy(), unconditioned, episode
+
+
+def _embed(
+    model: Tadam, store: ImageStore, rows: npt.NDArray[np.int64], film: Film | None = None
+) -> Tensor:
+    """(N, D); with FiLM of several tasks there are at most `BATCH` rows, else any number."""
+    parts = [
+        model.embed(images_at(store, chunk, model.pixel_mean.device), film)
+        for chunk in np.array_split(rows, -(-len(rows) // BATCH))
+    ]
+    return torch.cat(parts)
 
 
 def images_at(

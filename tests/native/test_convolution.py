@@ -15,6 +15,7 @@ from tadam.native.convolution import (
     convolve,
     convolve_and_finish,
     convolve_backward,
+    pack,
     pays,
 )
 
@@ -102,7 +103,7 @@ def test_what_follows_the_convolution_in_inference(shape, activation, pool, resi
     scale, shift = draw(2, filters, seed=2), draw(2, filters, seed=3)
     side = (draw(images, filters, height, width, seed=4), draw(filters, seed=5))
     y = convolve_and_finish(
-        x, weight, scale, shift, side if residual else None, Finish(activation, pool)
+        x, pack(weight), scale, shift, side if residual else None, Finish(activation, pool)
     )
     per_image = [
         v.double().repeat_interleave(images // 2, 0)[:, :, None, None] for v in (scale, shift)

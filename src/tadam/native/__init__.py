@@ -40,6 +40,7 @@ def accepts(x: Tensor) -> bool:
         and x.numel() > 0
         and x.is_contiguous(memory_format=torch.channels_last)
         and available()
+        and not torch.compiler.is_compiling()  # an exporter only sees PyTorch's own operations
     )
 
 

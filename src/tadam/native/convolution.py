@@ -44,7 +44,7 @@ def constant_weights() -> Iterator[None]:
         _reused.packed = outer
 
 
-def _pack(weight: Tensor, forward: bool) -> Tensor:
+def pack(weight: Tensor, forward: bool = True) -> Tensor:
     """(K, C, 3, 3) transformed and laid out for the forward pass or for the data gradient."""
     known: dict[tuple[int, bool], Tensor] | None = getattr(_reused, "packed", None)
     key = (weight.data_ptr(), forward)
@@ -68,51 +68,41 @@ def convolve(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(N, C, H, W) -> (N, K, H, W), and mean and biased variance of each filter's output, (K,)."""
     y = empty_images(x, (len(x), len(weight), *x.shape[2:]))
     mean, variance = x.new_empty(len(weight)), x.new_empty(len(weight))
-    _run(x, weight, y, mean, variance, None, None, None, None, 1, 0, 0)
+    _run(x, pack(weight), len(weight), y, mean, variance, None, None, None, None, 1, 0, 0)
     return y, mean, variance
 
 
 def convolve_and_finish(
     x: Tensor,
-    weight: Tensor,
-    scale: Tensor,
+    packed: Tensor,
+    scale: Tensor | None,
     shift: Tensor,
-    side: tuple[Tensor, Tensor] | None,
+    side: tuple[Tensor, Tensor | None] | None,
     finish: Finish,
 ) -> Tensor:
     """`pool(act(scale * conv(x) + shift + side))`.
 
     Args:
         x: (N, C, H, W).
-        weight: (K, C, 3, 3).
-        scale: (T, K).
+        packed: The weights, as `pack` gives them.
+        scale: (T, K); None for 1.
         shift: (T, K).
-        side: Images (N, K, H, W) and their scale, (K,).
+        side: Images (N, K, H, W) and their scale, (K,), or None for 1.
         finish: Activation and pool.
     """
-    y = empty_images(x, (len(x), len(weight), *x.shape[2:]), finish.pool)
+    tasks, filters = shift.shape
+    y = empty_images(x, (len(x), filters, *x.shape[2:]), finish.pool)
     activation = {"swish": 1, "relu": 2}[finish.activation]
     pool = {None: 0, "down": 1, "up": 2}[finish.pool]
-    _run(
-        x,
-        weight,
-        y,
-        None,
-        None,
-        scale,
-        shift,
-        *(side or (None, None)),
-        len(scale),
-        activation,
-        pool,
-    )
+    sides = side or (None, None)
+    _run(x, packed, filters, y, None, None, scale, shift, *sides, tasks, activation, pool)
     return y
 
 
-def _run(x: Tensor, weight: Tensor, *options: Tensor | int | None) -> None:
-    sizes = _sizes(x, len(weight))
+def _run(x: Tensor, packed: Tensor, filters: int, *options: Tensor | int | None) -> None:
+    sizes = _sizes(x, filters)
     scratch = x.new_empty(call("conv_scratch", *sizes))
-    call("conv", x, _pack(weight, forward=True), *options, scratch, *sizes)
+    call("conv", x, packed, *options, scratch, *sizes)
 
 
 class Gradient(NamedTuple):
@@ -136,7 +126,7 @@ def convolve_backward(
     grad_weight = torch.empty_like(weight)
     sizes = _sizes(x, len(weight))
     scratch = x.new_empty(call("conv_backward_scratch", *sizes))
-    packed = _pack(weight, forward=False) if needs_x else None
+    packed = pack(weight, forward=False) if needs_x else None
     tasks = len(grad.scale)
     call("conv_backward", *grad, tasks, x, packed, grad_x, grad_weight, scratch, *sizes)
     return grad_x, grad_weight

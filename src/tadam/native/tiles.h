@@ -87,8 +87,8 @@ MULTIVERSIONED static void input_adjoint_tiles(const Tiles *tiles, const Shape *
 
 // What becomes of a convolution's output before it is written.
 struct Finish {
-    const float *scale, *shift;  // (tasks, channels); null for neither
-    const float *side, *side_scale;  // their product is added before the activation; null for nothing
+    const float *scale, *shift;  // (tasks, channels); null for 1 and 0
+    const float *side, *side_scale;  // added before the activation, null for nothing; null for 1
     int64_t task_images;
     int64_t activation;  // 0 none, 1 swish, 2 relu
     int64_t pool;  // 2x2 maxima: 0 none, 1 sizes rounded down, 2 rounded up
@@ -126,16 +126,20 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
                 sums->square += off * off;
             }
     }
+    int64_t of_task = p.image / f.task_images * s.channels + c;
     if (f.scale) {
-        int64_t at = p.image / f.task_images * s.channels + c;
-        Lanes scale, shift;
-        load(scale, f.scale + at, count);
-        load(shift, f.shift + at, count);
-        for (int k = 0; k < 16; k++) o[k] = o[k] * scale + shift;
+        Lanes scale;
+        load(scale, f.scale + of_task, count);
+        for (int k = 0; k < 16; k++) o[k] *= scale;
+    }
+    if (f.shift) {
+        Lanes shift;
+        load(shift, f.shift + of_task, count);
+        for (int k = 0; k < 16; k++) o[k] += shift;
     }
     if (f.side) {
-        Lanes side, side_scale;
-        load(side_scale, f.side_scale + c, count);
+        Lanes side, side_scale = Lanes{} + 1.0f;
+        if (f.side_scale) load(side_scale, f.side_scale + c, count);
         for (int k = 0; k < rows; k++)
             for (int j = 0; j < columns; j++) {
                 load(side, f.side + pixel + (k * s.width + j) * s.channels, count);

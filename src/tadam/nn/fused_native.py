@@ -18,8 +18,10 @@ from tadam.native.convolution import (
     convolve,
     convolve_and_finish,
     convolve_backward,
+    pack,
     pays,
 )
+from tadam.nn.norm import running_affine
 
 
 def _normalise(
@@ -162,14 +164,6 @@ def train_unit(
     return out
 
 
-def _running(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
-    """The norm of a trained network as a scale and a shift, (C,)."""
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
-    return scale, norm.bias - norm.running_mean * scale
-
-
 def infer_unit(
     x: Tensor,
     conv: nn.Conv2d,
@@ -179,7 +173,7 @@ def infer_unit(
     finish: Finish,
 ) -> Tensor:
     """See `tadam.nn.conv_unit.ConvUnit`; with running statistics and no gradients."""
-    scale, shift = _running(norm)
+    scale, shift = running_affine(norm)
     if modulation is None:
         scale, shift = scale[None], shift[None]
     else:
@@ -188,8 +182,8 @@ def infer_unit(
     if pays(x, conv.weight):
         side = None
         if shortcut is not None:
-            side_scale, side_shift = _running(shortcut[1])
+            side_scale, side_shift = running_affine(shortcut[1])
             side, shift = (shortcut[0], side_scale), shift + side_shift
-        return convolve_and_finish(x, conv.weight, scale, shift, side, finish)
-    other = Scaled(shortcut[0], *_running(shortcut[1])) if shortcut is not None else None
+        return convolve_and_finish(x, pack(conv.weight), scale, shift, side, finish)
+    other = Scaled(shortcut[0], *running_affine(shortcut[1])) if shortcut is not None else None
     return native.norm(Scaled(F.conv2d(x, conv.weight, padding=1), scale, shift), other, finish)

@@ -1,0 +1,134 @@
+"""A trained backbone for one task, or for none, as plain convolutions: what prediction runs.
+
+Batch norm and FiLM are each a scale and a shift of a convolution's filters once the statistics and
+the task are settled, so they are folded into its weights and bias.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tadam.native import Finish
+from tadam.native.convolution import convolve_and_finish, pack, pays
+from tadam.nn.backbone import Backbone
+from tadam.nn.conv4 import Conv4
+from tadam.nn.conv_unit import ACTIVATIONS, ConvNorm, ConvUnit
+from tadam.nn.film import Film
+from tadam.nn.norm import running_affine
+from tadam.nn.resnet12 import ResidualBlock, ResNet12
+
+
+def _convolution(layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> nn.Conv2d:
+    """The layer's convolution with batch norm and one task's FiLM, (1, C) each, in it."""
+    scale, shift = running_affine(layer.norm)
+    if modulation is not None:
+        gamma, beta = modulation
+        if len(gamma) != 1:
+            raise ValueError(f"a network is folded for one task, not for {len(gamma)}")
+        scale, shift = gamma[0] * scale, gamma[0] * shift + beta[0]
+    old = layer.conv
+    conv = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, padding=old.padding)  # type: ignore[arg-type]
+    conv.weight = nn.Parameter(
+        (old.weight * scale[:, None, None, None]).contiguous(memory_format=torch.channels_last),
+        requires_grad=False,
+    )
+    conv.bias = nn.Parameter(shift.clone(), requires_grad=False)
+    return conv
+
+
+class FoldedUnit(nn.Module):
+    """`pool(act(conv(x) + side))`."""
+
+    def __init__(
+        self,
+        unit: ConvUnit,
+        modulation: tuple[Tensor, Tensor] | None,
+        pool: str | None,
+        extra_bias: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.conv = _convolution(unit, modulation)
+        if extra_bias is not None:
+            assert self.conv.bias is not None
+            self.conv.bias += extra_bias
+        self.finish = Finish(unit.activation, pool)
+        self._packed: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Tensor, side: Tensor | None = None) -> Tensor:
+        """(N, C_in, H, W) and (N, C_out, H, W) -> (N, C_out, H', W')."""
+        conv, pool = self.conv, self.finish.pool
+        assert conv.bias is not None
+        if pays(x, conv.weight) and not torch.is_grad_enabled():
+            sides = (side, None) if side is not None else None
+            return convolve_and_finish(
+                x, self._packed_weight(), None, conv.bias[None], sides, self.finish
+            )
+        x = conv(x)
+        x = ACTIVATIONS[self.finish.activation](x if side is None else x + side)
+        return F.max_pool2d(x, 2, ceil_mode=pool == "up") if pool else x
+
+    def _packed_weight(self) -> Tensor:
+        weight = self.conv.weight
+        if self._packed is None or self._packed[0] is not weight:
+            self._packed = (weight, pack(weight))
+        return self._packed[1]
+
+
+class FoldedBlock(nn.Module):
+    """Three units and the shortcut, whose bias is in the last unit."""
+
+    def __init__(self, block: ResidualBlock, film: Film) -> None:
+        super().__init__()
+        shortcut = _convolution(block.shortcut, None)
+        bias, shortcut.bias = shortcut.bias, None
+        pool = "up" if block.pool else None
+        self.shortcut = shortcut
+        self.units = nn.ModuleList(
+            FoldedUnit(unit, film[i], pool if i == 2 else None, bias if i == 2 else None)  # type: ignore[arg-type]
+            for i, unit in enumerate(block.units)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C_in, H, W) -> (N, C_out, H', W')."""
+        side = self.shortcut(x)
+        x = self.units[1](self.units[0](x))
+        return self.units[2](x, side)  # type: ignore[no-any-return]
+
+
+class FoldedNetwork(nn.Module):
+    """Stages one after the other, then the average over space or all of the last feature map."""
+
+    def __init__(self, stages: list[nn.Module], flat: bool) -> None:
+        super().__init__()
+        self.stages = nn.Sequential(*stages)
+        self.flat = flat
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embeds normalised images, (N, C, H, W) -> (N, D)."""
+        x = self.stages(x)
+        return x.flatten(1) if self.flat else x.mean(dim=(2, 3))
+
+
+@torch.no_grad()
+def fold(backbone: Backbone, film: Film | None = None) -> nn.Module:
+    """The backbone in evaluation mode, conditioned on at most one task, as plain convolutions.
+
+    Args:
+        backbone: A trained network; it is left as it is.
+        film: One task's modulations, (1, C) each, one for each conditioned layer.
+    """
+    modulations = film or [None] * len(backbone.conditioned_widths)
+    stages: list[nn.Module]
+    if isinstance(backbone, ResNet12):
+        stages = [
+            FoldedBlock(block, modulations[3 * i : 3 * i + 3])  # type: ignore[arg-type]
+            for i, block in enumerate(backbone.blocks)
+        ]
+        return FoldedNetwork(stages, flat=False).eval()
+    if isinstance(backbone, Conv4):
+        stages = [
+            FoldedUnit(unit, modulations[i], "down")  # type: ignore[arg-type]
+            for i, unit in enumerate(backbone.units)
+        ]
+        return FoldedNetwork(stages, flat=backbone.flat).eval()
+    raise ValueError(f"{type(backbone).__name__} has no batch norm to fold")

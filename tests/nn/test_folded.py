@@ -1,0 +1,88 @@
+"""The folded network: the same embeddings as the trained one, from plain convolutions."""
+
+import copy
+
+import pytest
+import torch
+
+from tadam import native
+from tadam.nn.conv4 import Conv4
+from tadam.nn.folded import fold
+from tadam.nn.pixels import Pixels
+from tadam.nn.resnet12 import ResNet12
+
+
+def trained(backbone):
+    """As if trained: statistics, scales and shifts that differ from channel to channel."""
+    generator = torch.Generator().manual_seed(0)
+    for name, value in [*backbone.named_parameters(), *backbone.named_buffers()]:
+        if "norm" in name and value.dtype.is_floating_point:
+            value.data = 0.5 + torch.rand(value.shape, generator=generator)
+    return backbone.eval()
+
+
+def film_of(backbone, tasks=1):
+    generator = torch.Generator().manual_seed(1)
+    return [
+        (
+            1 + 0.3 * torch.randn(tasks, w, generator=generator),
+            torch.randn(tasks, w, generator=generator),
+        )
+        for w in backbone.conditioned_widths
+    ]
+
+
+BACKBONES = {
+    "resnet12": lambda: ResNet12(width=16),
+    "resnet12-relu": lambda: ResNet12(width=5, pools=4, activation="relu"),
+    "conv4": lambda: Conv4(width=16, image_size=35),
+    "conv4-pooled": lambda: Conv4(in_channels=3, width=16, embedding="pooled", activation="swish"),
+}
+
+
+@pytest.mark.parametrize("conditioned", [False, True])
+@pytest.mark.parametrize("name", BACKBONES)
+def test_it_embeds_as_the_trained_network_does(name, conditioned):
+    torch.manual_seed(0)
+    backbone = trained(BACKBONES[name]())
+    film = film_of(backbone) if conditioned else None
+    folded = fold(backbone, film)
+    x = torch.randn(4, 3, 35, 35).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        expected = copy.deepcopy(backbone).double()(
+            x.double(), film and [(g.double(), b.double()) for g, b in film]
+        )
+        for network in (folded, copy.deepcopy(folded)):
+            for _ in range(2):  # the second time with weights packed before
+                torch.testing.assert_close(network(x).double(), expected, rtol=1e-4, atol=1e-4)
+    # with gradients asked for, the native core stays out of it
+    torch.testing.assert_close(folded(x).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_only_convolutions_with_bias_are_left():
+    folded = fold(trained(ResNet12(width=4)))
+    kinds = {type(m).__name__ for m in folded.modules() if not list(m.children())}
+    assert kinds == {"Conv2d"}
+    assert not any(p.requires_grad for p in folded.parameters())
+
+
+@pytest.mark.skipif(not native.available(), reason="the native core was not built")
+def test_weights_that_were_exchanged_are_packed_again():
+    folded = fold(trained(ResNet12(width=16)))
+    x = torch.randn(4, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        before = folded(x)
+        conv = folded.stages[0].units[1].conv
+        conv.weight = torch.nn.Parameter(-conv.weight, requires_grad=False)
+        assert (folded(x) - before).abs().max() > 1e-2
+
+
+def test_one_task_at_a_time():
+    backbone = ResNet12(width=4)
+    with pytest.raises(ValueError, match="one task, not for 2"):
+        fold(backbone, film_of(backbone, tasks=2))
+
+
+def test_a_backbone_without_batch_norm_is_refused():
+    with pytest.raises(ValueError, match="Pixels"):
+        fold(Pixels(3, 32))
