@@ -14,7 +14,7 @@ setup(
     ext_modules=[
         Extension(
             "tadam.native._kernels",
-            sources=[f"{NATIVE}/convolution.cpp", f"{NATIVE}/norm.cpp"],
+            sources=[f"{NATIVE}/{name}.cpp" for name in ("affine", "convolution", "norm")],
             depends=[f"{NATIVE}/{name}.h" for name in HEADERS],
             extra_compile_args=ARGUMENTS + OPENMP,
             extra_link_args=OPENMP,

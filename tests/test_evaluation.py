@@ -236,11 +236,13 @@ def test_the_unconditioned_measure_can_be_left_out():
 def test_progress_counts_tasks_and_the_result_is_json():
     seen = []
     result = evaluate_tasks(
-        make_model()[0], make_sampler(), 3, progress=lambda done, total: seen.append((done, total))
+        make_model()[0], make_sampler(), 30, progress=lambda done, total: seen.append((done, total))
     )
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert len(seen) > 2
+    assert seen == sorted(seen)
+    assert seen[-1] == (30, 30)
     record = json.loads(json.dumps(result.to_json()))
-    assert (record["way"], record["shot"], record["tasks"], record["queries"]) == (3, 2, 3, 20)
+    assert (record["way"], record["shot"], record["tasks"], record["queries"]) == (3, 2, 30, 20)
     assert record["accuracy"] == result.accuracy
 
 

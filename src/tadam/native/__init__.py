@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @functools.cache
@@ -44,21 +44,22 @@ def accepts(x: Tensor) -> bool:
     )
 
 
-def call(name: str, *arguments: Tensor | int | None) -> int:
+def call(name: str, *arguments: Tensor | float | None) -> int:
     """Calls a kernel; tensors go as pointers, None as null."""
     library = _library()
     assert library is not None
     function = getattr(library, f"tadam_{name}")
     function.restype = ctypes.c_int64
-    result: int = function(
-        *(
-            ctypes.c_int64(a)
-            if isinstance(a, int)
-            else ctypes.c_void_p(a.data_ptr() if a is not None else None)
-            for a in arguments
-        )
-    )
+    result: int = function(*map(_as_c, arguments))
     return result
+
+
+def _as_c(argument: Tensor | float | None) -> ctypes.c_int64 | ctypes.c_double | ctypes.c_void_p:
+    if isinstance(argument, int):
+        return ctypes.c_int64(argument)
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
+    return ctypes.c_void_p(argument.data_ptr() if argument is not None else None)
 
 
 class Scaled(NamedTuple):
@@ -82,12 +83,61 @@ class Finish(NamedTuple):
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance of each channel, (C,)."""
+    """As `convolve` gives them: (4, C), the first row the mean; and the biased variance, (C,)."""
     channels = x.shape[1]
-    mean, variance = x.new_empty(channels), x.new_empty(channels)
+    mean, variance = x.new_empty(4, channels), x.new_empty(channels)
     rows = x.numel() // channels
     call("moments", x, mean, variance, rows, channels, torch.get_num_threads())
     return mean, variance
+
+
+def affine(
+    x: Tensor,
+    moments: Tensor,
+    variance: Tensor,
+    norm: nn.BatchNorm2d,
+    modulation: tuple[Tensor, Tensor] | tuple[None, None],
+) -> Scaled:
+    """Batch norm of x by the statistics of the batch, and FiLM; the running statistics move.
+
+    Args:
+        x: Input of the norm, (T*N, C, H, W).
+        moments: (4, C); the mean is given, 1/std, scale and shift of the norm are filled in.
+        variance: Biased, (C,).
+        norm: The layer.
+        modulation: gamma and beta, (T, C) each, or None twice.
+    """
+    assert norm.num_batches_tracked is not None
+    norm.num_batches_tracked.add_(1)
+    tasks, channels = len(modulation[0]) if modulation[0] is not None else 1, x.shape[1]
+    scale, shift = x.new_empty(tasks, channels), x.new_empty(tasks, channels)
+    learnt = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
+    numbers = (float(norm.eps), float(norm.momentum or 0.0), x.numel() // channels)
+    call("affine", moments, variance, *learnt, *modulation, scale, shift, *numbers, tasks, channels)
+    return Scaled(x, scale, shift)
+
+
+def affine_backward(
+    sums: Tensor, place: int, moments: Tensor, gamma: Tensor | None, count: int
+) -> tuple[Tensor, Tensor | None]:
+    """Gradients of what makes a scale and a shift.
+
+    Args:
+        sums: As `norm_backward` gives them, (T, 3, C).
+        place: Which of them has the norm's input: 1 main, 2 side.
+        moments: As `affine` left them.
+        gamma: (T, C), or None without FiLM.
+        count: Values of a channel.
+
+    Returns:
+        (4, C): the gradients of weight and bias, and b and d of the input's gradient, which is
+        `scale * grad + b * x + d`; and those of gamma and beta, (2, T, C).
+    """
+    tasks, _, channels = sums.shape
+    gradients = sums.new_empty(4, channels)
+    film = sums.new_empty(2, tasks, channels) if gamma is not None else None
+    call("affine_backward", sums, place, moments, gamma, gradients, film, count, tasks, channels)
+    return gradients, film
 
 
 def norm(main: Scaled, side: Scaled | None, finish: Finish) -> Tensor:

@@ -65,9 +65,9 @@ def _sizes(x: Tensor, filters: int) -> tuple[int, ...]:
 
 
 def convolve(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(N, C, H, W) -> (N, K, H, W), and mean and biased variance of each filter's output, (K,)."""
+    """(N, C, H, W) -> (N, K, H, W), and the moments of each filter's output: see `moments`."""
     y = empty_images(x, (len(x), len(weight), *x.shape[2:]))
-    mean, variance = x.new_empty(len(weight)), x.new_empty(len(weight))
+    mean, variance = x.new_empty(4, len(weight)), x.new_empty(len(weight))
     _run(x, pack(weight), len(weight), y, mean, variance, None, None, None, None, 1, 0, 0)
     return y, mean, variance
 

@@ -4,7 +4,6 @@ In training one step of autograd that remembers only the unit's input and the co
 otherwise all of it in one pass.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,40 +21,6 @@ from tadam.native.convolution import (
     pays,
 )
 from tadam.nn.norm import running_affine
-
-
-def _normalise(
-    mean: Tensor, variance: Tensor, count: int, norm: nn.BatchNorm2d
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scale, shift and 1/std of a batch, (C,); the running statistics move."""
-    momentum = norm.momentum or 0.0
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    assert norm.num_batches_tracked is not None
-    norm.num_batches_tracked.add_(1)
-    norm.running_mean.lerp_(mean, momentum)
-    norm.running_var.lerp_(variance * (count / max(count - 1, 1)), momentum)
-    invstd = (variance + norm.eps).rsqrt()
-    scale = norm.weight * invstd
-    return scale, norm.bias - mean * scale, invstd
-
-
-def _norm_backward(
-    total: Tensor, product: Tensor, scale: Tensor, moments: Sequence[Tensor], count: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of weight and bias, and the input's as `scale * grad + b * x + d`.
-
-    Args:
-        total: Sum of the gradient behind the norm, (C,).
-        product: Sum of that gradient times the norm's input, (C,).
-        scale: weight / std, (C,).
-        moments: Mean and 1/std of the batch, (C,) each.
-        count: Values of a channel.
-    """
-    mean, invstd = moments
-    of_weight = invstd * (product - mean * total)
-    b = -scale * invstd * of_weight / count
-    return of_weight, total, b, -scale * total / count - b * mean
 
 
 class _ConvUnit(torch.autograd.Function):
@@ -77,54 +42,36 @@ class _ConvUnit(torch.autograd.Function):
     ) -> Tensor:
         ctx.winograd = pays(x, conv_weight)
         if ctx.winograd:
-            y, mean, variance = convolve(x, conv_weight)
+            y, moments, variance = convolve(x, conv_weight)
         else:
             y = F.conv2d(x, conv_weight, padding=1)
-            mean, variance = native.moments(y)
-        count = y.numel() // y.shape[1]
-        scale, shift, invstd = _normalise(mean, variance, count, norm)
-        if gamma is None or beta is None:
-            main = Scaled(y, scale[None], shift[None])
-        else:
-            main = Scaled(y, gamma * scale, gamma * shift + beta)
-        side: Scaled | None = None
-        side_moments: tuple[Tensor, ...] = ()
+            moments, variance = native.moments(y)
+        film = (gamma, beta) if gamma is not None and beta is not None else (None, None)
+        main = native.affine(y, moments, variance, norm, film)
+        saved = [x, conv_weight, gamma, moments, *main]
+        side = None
         if shortcut is not None and shortcut_norm is not None:
-            side_mean, side_variance = native.moments(shortcut)
-            side_scale, side_shift, side_invstd = _normalise(
-                side_mean, side_variance, count, shortcut_norm
-            )
-            side, side_moments = Scaled(shortcut, side_scale, side_shift), (side_mean, side_invstd)
-        ctx.save_for_backward(
-            x, conv_weight, gamma, mean, invstd, scale, shift, *main, *(side or ()), *side_moments
-        )
+            side_moments, side_variance = native.moments(shortcut)
+            side = native.affine(shortcut, side_moments, side_variance, shortcut_norm, (None, None))
+            saved += [side_moments, *side]
+        ctx.save_for_backward(*saved)
         ctx.finish = finish
         return native.norm(main, side, finish)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, conv_weight, gamma, mean, invstd, scale, shift, *rest = ctx.saved_tensors
-        main, side_moments = Scaled(*rest[:3]), rest[6:]
-        side = Scaled(*rest[3:6]) if len(rest) > 3 else None
+        x, conv_weight, gamma, moments, *rest = ctx.saved_tensors
+        main = Scaled(*rest[:3])
+        side = Scaled(*rest[4:]) if len(rest) > 3 else None
+        count = main.x.numel() // main.x.shape[1]
         grad = grad.contiguous(memory_format=torch.channels_last)
         grad, sums = native.norm_backward(grad, main, side, ctx.finish)
-        total, product, side_product = sums.unbind(dim=1)  # (T, C) each
-        count = main.x.numel() // main.x.shape[1]
 
         of_shortcut: tuple[Tensor | None, ...] = (None, None, None)
         if side is not None:
-            of_weight, of_bias, b, d = _norm_backward(
-                total.sum(dim=0), side_product.sum(dim=0), side.scale, side_moments, count
-            )
-            of_input = native.combine(grad, side.x, side.scale[None], b, d)
-            of_shortcut = (of_input, of_weight, of_bias)
-        of_gamma = of_beta = None
-        if gamma is not None:
-            of_gamma, of_beta = scale * product + shift * total, total
-            total, product = gamma * total, gamma * product
-        of_weight, of_bias, b, d = _norm_backward(
-            total.sum(dim=0), product.sum(dim=0), scale, (mean, invstd), count
-        )
+            (of_weight, of_bias, b, d), _ = native.affine_backward(sums, 2, rest[3], None, count)
+            of_shortcut = (native.combine(grad, side.x, side.scale, b, d), of_weight, of_bias)
+        (of_weight, of_bias, b, d), of_film = native.affine_backward(sums, 1, moments, gamma, count)
         needs_x = ctx.needs_input_grad[0]
         if ctx.winograd:
             gradient = Gradient(grad, main.scale, main.x, b, d)
@@ -135,8 +82,8 @@ class _ConvUnit(torch.autograd.Function):
                 grad, x, conv_weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1,
                 [needs_x, True, False],
             )  # fmt: skip
-        ours = (of_x, of_conv, of_weight, of_bias, of_gamma, of_beta)
-        return *ours, *of_shortcut, None, None, None
+        of_both = (None, None) if of_film is None else of_film.unbind()
+        return of_x, of_conv, of_weight, of_bias, *of_both, *of_shortcut, None, None, None
 
 
 def train_unit(
@@ -154,7 +101,7 @@ def train_unit(
         conv.weight,
         norm.weight,
         norm.bias,
-        *(modulation or (None, None)),
+        *((m.contiguous() for m in modulation) if modulation is not None else (None, None)),
         side,
         *((side_norm.weight, side_norm.bias) if side_norm is not None else (None, None)),
         norm,
