@@ -9,7 +9,8 @@
 #define INLINE static inline __attribute__((always_inline))
 
 // On x86 with glibc every kernel is compiled three times, and the best one is chosen at load time.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(TADAM_ONE_VERSION)
 #define MULTIVERSIONED \
     __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

@@ -66,7 +66,7 @@ MULTIVERSIONED static void product_narrow(const Product *p) {
 }
 
 static void product(const Product &p) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TADAM_NARROW)
     static const bool wide = __builtin_cpu_supports("avx512f");
 #else
     const bool wide = false;

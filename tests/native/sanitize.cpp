@@ -1,0 +1,151 @@
+// Every kernel on small and odd shapes, in buffers of exactly the right size, to be built with the address
+// and undefined-behaviour sanitizers. Convolutions are checked against the obvious loops as well.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+typedef std::vector<float> Floats;
+
+extern "C" {
+int64_t tadam_packed_floats(int64_t, int64_t);
+void tadam_pack_weights(const float *, float *, int64_t, int64_t, int64_t, int64_t);
+int64_t tadam_conv_scratch(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+int64_t tadam_conv_backward_scratch(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+void tadam_conv(const float *, const float *, float *, float *, float *, const float *, const float *,
+                const float *, const float *, int64_t, int64_t, int64_t, float *, int64_t, int64_t,
+                int64_t, int64_t, int64_t, int64_t);
+void tadam_conv_backward(const float *, const float *, const float *, const float *, const float *,
+                         int64_t, const float *, const float *, float *, float *, float *, int64_t,
+                         int64_t, int64_t, int64_t, int64_t, int64_t);
+void tadam_moments(const float *, float *, float *, int64_t, int64_t, int64_t);
+void tadam_norm(const float *, const float *, const float *, const float *, const float *,
+                const float *, int64_t, float *, int64_t, int64_t, int64_t, int64_t);
+void tadam_norm_backward(const float *, const float *, const float *, const float *, const float *,
+                         const float *, const float *, int64_t, float *, float *, int64_t, int64_t,
+                         int64_t, int64_t);
+void tadam_pooled_norm(const float *, const float *, const float *, const float *, const float *,
+                       const float *, int64_t, float *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int64_t, int64_t);
+void tadam_pooled_norm_backward(const float *, const float *, const float *, const float *,
+                                const float *, const float *, const float *, int64_t, float *,
+                                float *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                                int64_t);
+void tadam_combine(const float *, const float *, const float *, const float *, const float *,
+                   float *, int64_t, int64_t, int64_t, int64_t);
+void tadam_affine(float *, const float *, const float *, const float *, float *, float *,
+                  const float *, const float *, float *, float *, double, double, int64_t, int64_t,
+                  int64_t);
+void tadam_affine_backward(const float *, int64_t, const float *, const float *, float *, float *,
+                           int64_t, int64_t, int64_t);
+}
+
+static Floats draw(int64_t count) {
+    Floats values(count);
+    for (float &value : values) value = float(rand() % 2001 - 1000) / 1000;
+    return values;
+}
+
+static void check(bool good, const char *what) {
+    if (good) return;
+    std::printf("wrong: %s\n", what);
+    std::exit(1);
+}
+
+static void convolution(int64_t images, int64_t height, int64_t width, int64_t channels,
+                        int64_t filters, int64_t threads) {
+    int64_t pixels = images * height * width, tasks = images % 2 ? 1 : 2;
+    Floats x = draw(pixels * channels), w = draw(filters * 9 * channels), y(pixels * filters);
+    Floats forward(tadam_packed_floats(channels, filters)), back(tadam_packed_floats(filters, channels));
+    tadam_pack_weights(w.data(), forward.data(), channels, filters, 1, threads);
+    tadam_pack_weights(w.data(), back.data(), filters, channels, 0, threads);
+    Floats scratch(tadam_conv_scratch(threads, images, height, width, channels, filters));
+    Floats mean(filters), variance(filters);
+    tadam_conv(x.data(), forward.data(), y.data(), mean.data(), variance.data(), nullptr, nullptr,
+               nullptr, nullptr, 1, 0, 0, scratch.data(), threads, images, height, width, channels,
+               filters);
+    for (int64_t i = 0; i < pixels * filters; i += 1 + pixels * filters / 500) {
+        int64_t k = i % filters, z = i / filters % width, r = i / filters / width % height;
+        int64_t n = i / filters / width / height;
+        double sum = 0;
+        for (int64_t dy = -1; dy < 2; dy++)
+            for (int64_t dx = -1; dx < 2; dx++) {
+                if (r + dy < 0 || r + dy >= height || z + dx < 0 || z + dx >= width) continue;
+                for (int64_t c = 0; c < channels; c++)
+                    sum += x[((n * height + r + dy) * width + z + dx) * channels + c] *
+                           w[(k * 9 + (dy + 1) * 3 + dx + 1) * channels + c];
+            }
+        check(std::fabs(sum - y[i]) < 1e-3 * (1 + std::sqrt(double(channels))), "convolution");
+    }
+    Floats scale = draw(tasks * filters), shift = draw(tasks * filters), side_scale = draw(filters);
+    for (int64_t pool = 0; pool < 3; pool++) {
+        Floats out(images * (pool ? (height + pool - 1) / 2 : height) *
+                   (pool ? (width + pool - 1) / 2 : width) * filters);
+        tadam_conv(x.data(), forward.data(), out.data(), nullptr, nullptr, scale.data(),
+                   shift.data(), y.data(), side_scale.data(), tasks, 1 + pool % 2, pool,
+                   scratch.data(), threads, images, height, width, channels, filters);
+    }
+    Floats gradient = draw(pixels * filters), zero(filters), ones(filters, 1.0f);
+    Floats gx(pixels * channels), gw(filters * 9 * channels);
+    Floats room(tadam_conv_backward_scratch(threads, images, height, width, channels, filters));
+    for (float *to : {gx.data(), (float *)nullptr})
+        tadam_conv_backward(gradient.data(), ones.data(), y.data(), zero.data(), zero.data(), 1,
+                            x.data(), back.data(), to, gw.data(), room.data(), threads, images,
+                            height, width, channels, filters);
+    // The adjoint: <g, conv(x, w)> = <gx, x> = <gw, w>.
+    double outer = 0, by_x = 0, by_w = 0;
+    for (int64_t i = 0; i < pixels * filters; i++) outer += double(gradient[i]) * y[i];
+    for (int64_t i = 0; i < pixels * channels; i++) by_x += double(gx[i]) * x[i];
+    for (int64_t i = 0; i < filters * 9 * channels; i++) by_w += double(gw[i]) * w[i];
+    double size = 1e-3 * std::sqrt(double(pixels * filters * channels)) + 1e-3;
+    check(std::fabs(outer - by_x) < size, "data gradient");
+    check(std::fabs(outer - by_w) < size, "weight gradient");
+}
+
+static void norm(int64_t tasks, int64_t images, int64_t height, int64_t width, int64_t channels,
+                 int64_t threads) {
+    int64_t rows = images * height * width, values = tasks * rows * channels;
+    Floats x = draw(values), side = draw(values), g = draw(values), y(values), sums(tasks * 3 * channels);
+    Floats moments(4 * channels), variance(channels), weight = draw(channels), bias = draw(channels);
+    Floats running_mean(channels), running_variance(channels), gamma = draw(tasks * channels);
+    Floats scale(tasks * channels), shift(tasks * channels), gradients(4 * channels);
+    Floats film(2 * tasks * channels);
+    tadam_moments(x.data(), moments.data(), variance.data(), tasks * rows, channels, threads);
+    tadam_affine(moments.data(), variance.data(), weight.data(), bias.data(), running_mean.data(),
+                 running_variance.data(), gamma.data(), gamma.data(), scale.data(), shift.data(),
+                 1e-3, 0.05, tasks * rows, tasks, channels);
+    for (int64_t relu = 0; relu < 2; relu++)
+        for (const float *other : {(const float *)side.data(), (const float *)nullptr}) {
+            tadam_norm(x.data(), scale.data(), shift.data(), other, weight.data(), bias.data(), relu,
+                       y.data(), tasks, rows, channels, threads);
+            tadam_norm_backward(g.data(), x.data(), scale.data(), shift.data(), other, weight.data(),
+                                bias.data(), relu, y.data(), sums.data(), tasks, rows, channels,
+                                threads);
+            for (int64_t up = 0; up < 2; up++) {
+                Floats pooled(tasks * images * ((height + up) / 2) * ((width + up) / 2) * channels);
+                tadam_pooled_norm(x.data(), scale.data(), shift.data(), other, weight.data(),
+                                  bias.data(), relu, pooled.data(), tasks, images, height, width, up,
+                                  channels, threads);
+                tadam_pooled_norm_backward(pooled.data(), x.data(), scale.data(), shift.data(), other,
+                                           weight.data(), bias.data(), relu, y.data(), sums.data(),
+                                           tasks, images, height, width, up, channels, threads);
+            }
+        }
+    tadam_affine_backward(sums.data(), 1, moments.data(), gamma.data(), gradients.data(), film.data(),
+                          tasks * rows, tasks, channels);
+    tadam_combine(g.data(), x.data(), scale.data(), weight.data(), bias.data(), y.data(), tasks, rows,
+                  channels, threads);
+}
+
+int main() {
+    const int64_t shapes[][5] = {{1, 1, 1, 1, 1},    {2, 8, 8, 16, 16},   {3, 9, 6, 5, 7},
+                                 {40, 17, 9, 20, 36}, {1, 4, 300, 16, 16}, {2, 7, 8, 272, 130},
+                                 {300, 4, 4, 40, 20}, {2, 2, 3, 33, 1}};
+    for (auto &s : shapes)
+        for (int64_t threads = 1; threads < 4; threads++)
+            convolution(s[0], s[1], s[2], s[3], s[4], threads);
+    for (int64_t channels : {1, 5, 8, 16, 35})
+        for (int64_t size : {1, 2, 7, 16}) norm(2, 3, size, size + 1, channels, 2);
+    std::printf("fine\n");
+}
