@@ -1,8 +1,10 @@
 """Arrays that take long to make, kept as .npy files in the user's cache folder."""
 
 import contextlib
+import hashlib
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +21,23 @@ LARGE = 2 * 2**30
 def cache_path(name: str) -> Path:
     """Where the array called `name` is kept."""
     return cache_dir() / f"{name}.npy"
+
+
+def fingerprint(root: Path, files: Iterable[Path], *more: object) -> str:
+    """A name part that changes whenever a file is added, removed, replaced or moved.
+
+    Args:
+        root: Folder that all files are below.
+        files: What is read, in the order in which it is read.
+        more: Whatever else decides the pixels, such as the image size.
+    """
+    digest = hashlib.sha256(repr(more).encode())
+    for path in files:
+        stat = path.stat()
+        digest.update(os.fsencode(path.relative_to(root)))  # a name need not be valid UTF-8
+        digest.update(f"\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+    digest.update(os.fsencode(root.resolve()))
+    return digest.hexdigest()[:32]
 
 
 def cached_array(

@@ -1,0 +1,59 @@
+"""Small data files in the formats that data sets are published in."""
+
+import hashlib
+import io
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes()).hexdigest()
+
+
+def write_tar(path: Path, files: dict[str, bytes]) -> None:
+    """A .tar.gz or .tgz of these files."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+
+
+def cifar100_batches(train: int, test: int) -> dict[str, dict[str, Any]]:
+    """Batches with so many images of each class; a pixel tells class, batch and number.
+
+    Red is the class, green the number, blue the batch (100 or 200); the top left pixel is black.
+    """
+    batches = {}
+    for batch, (name, count) in enumerate({"train": train, "test": test}.items()):
+        labels = np.random.default_rng(batch).permutation(np.repeat(np.arange(100), count))
+        numbers = [int((labels[:i] == labels[i]).sum()) for i in range(len(labels))]
+        planes = np.stack([labels, numbers, np.full(len(labels), 100 + 100 * batch)], axis=1)
+        data = np.repeat(planes.astype(np.uint8), 32 * 32, axis=1).reshape(-1, 3, 32 * 32)
+        data[:, :, 0] = 0
+        batches[name] = {
+            "data": data.reshape(-1, 3072),
+            "fine_labels": labels.tolist(),
+            "coarse_labels": [0] * len(labels),
+            "filenames": [f"{i}.png" for i in range(len(labels))],
+        }
+    return batches
+
+
+def write_cifar100(root: Path, archive: bool = False, train: int = 2, test: int = 1) -> None:
+    """`cifar-100-python/`, or its archive."""
+    files = {
+        f"cifar-100-python/{name}": pickle.dumps(batch, 2)
+        for name, batch in cifar100_batches(train, test).items()
+    }
+    if archive:
+        write_tar(root / "cifar-100-python.tar.gz", files)
+        return
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
