@@ -4,10 +4,12 @@ import hashlib
 import io
 import pickle
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 
 def md5(path: Path) -> str:
@@ -57,3 +59,36 @@ def write_cifar100(root: Path, archive: bool = False, train: int = 2, test: int 
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(content)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """An image file in memory."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+#: Characters of small Omniglot archives, in no particular order.
+OMNIGLOT = {
+    "images_background": ["Hebrew/character02", "Greek/character01", "Greek/character02"],
+    "images_evaluation": ["ULOG/character01", "Gurmukhi/character42", "Gurmukhi/character41"],
+}
+
+
+def omniglot_drawing(character: str, number: int) -> np.ndarray:
+    """105x105, black ink on white: a block, low down if number 2, wider with the character."""
+    pixels = np.full((105, 105), True)
+    left = 5 * [c for part in OMNIGLOT.values() for c in part].index(character)
+    pixels[30 * number : 30 * number + 30, left : left + 15] = False
+    return pixels
+
+
+def write_omniglot(root: Path, drawings: int = 2) -> None:
+    """Both archives, with so many drawings of each character."""
+    (root / "omniglot").mkdir(parents=True, exist_ok=True)
+    for name, characters in OMNIGLOT.items():
+        with zipfile.ZipFile(root / "omniglot" / f"{name}.zip", "w") as archive:
+            for character in characters:
+                for number in range(drawings, 0, -1):
+                    content = png(omniglot_drawing(character, number))
+                    archive.writestr(f"{name}/{character}/0123_{number:02}.png", content)

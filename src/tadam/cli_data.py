@@ -55,7 +55,8 @@ def data_verify(name: DataName, data: DataDir = None) -> None:
     for problem in problems:
         out.print(problem, soft_wrap=True)
     if problems:
-        raise RunFailed(f"{name}: {len(problems)} problems found")
+        found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise RunFailed(f"{name}: {found} found")
     out.print(f"{name}: all good", soft_wrap=True)
 
 

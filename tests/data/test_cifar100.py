@@ -123,8 +123,9 @@ def test_a_changed_file_is_noticed(published, monkeypatch):
 def test_files_that_are_not_there_are_one_sentence_that_says_what_to_do(root):
     text = message(lambda: load_splits(DataConfig("fc100")))
     assert text == (
-        f"fc100 is not in {root}: run 'tadam data prepare fc100', or put cifar-100-python/train "
-        "and test, or cifar-100-python.tar.gz, there yourself, or choose another folder with --data"
+        f"fc100 is not in {root}: run 'tadam data prepare fc100', or put cifar-100-python.tar.gz "
+        "(or the train and test of cifar-100-python/) there yourself, or choose another folder "
+        "with --data"
     )
 
 

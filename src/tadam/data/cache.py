@@ -1,7 +1,8 @@
-"""Arrays that take long to make, kept as .npy files in the user's cache folder."""
+"""What takes long to make, arrays above all, kept in the user's cache folder."""
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tadam.errors import UserError
-from tadam.files import cache_dir, replacing
+from tadam.files import cache_dir, replacing, write_text
 
 #: Arrays beyond this many bytes stay on disk, memory-mapped; smaller ones are held in memory.
 LARGE = 2 * 2**30
@@ -38,6 +39,20 @@ def fingerprint(root: Path, files: Iterable[Path], *more: object) -> str:
         digest.update(f"\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
     digest.update(os.fsencode(root.resolve()))
     return digest.hexdigest()[:32]
+
+
+def cached_counts(
+    name: str, count: Callable[[], dict[str, dict[str, int]]]
+) -> dict[str, dict[str, int]]:
+    """Images by split and class as `count` finds them, where finding them means much reading."""
+    path = cache_dir() / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {s: {c: int(n) for c, n in classes.items()} for s, classes in found.items()}
+    counts = count()
+    with contextlib.suppress(OSError):
+        write_text(path, json.dumps(counts))
+    return counts
 
 
 def cached_array(

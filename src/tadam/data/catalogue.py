@@ -6,13 +6,14 @@ from pathlib import Path
 from tadam.config import DataConfig
 from tadam.data.cifar100 import FC100
 from tadam.data.folder import FOLDER_PREFIX, folder_source
+from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
 from tadam.data.shapes_source import SHAPES
 from tadam.data.source import SPLITS, Progress, Source
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
 from tadam.files import data_dir
 
-SOURCES = (SHAPES, FC100, folder_source("folder:PATH"))
+SOURCES = (SHAPES, FC100, OMNIGLOT, OMNIGLOT_ROTATED, folder_source("folder:PATH"))
 
 
 def find_source(name: str) -> Source:

@@ -173,7 +173,7 @@ def _source(name: str, summary: str, splits: Mapping[str, Sequence[str]]) -> Sou
         images="60,000",
         size="32x32",
         licence="none stated (cite Krizhevsky 2009)",
-        layout=f"{FOLDER}/train and test, or {ARCHIVE},",
+        layout=f"{ARCHIVE} (or the train and test of {FOLDER}/)",
         find=find,
         load=partial(load, splits),
         verify=verify,

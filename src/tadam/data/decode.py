@@ -17,6 +17,8 @@ from tadam.errors import UserError
 
 Pixels = npt.NDArray[np.uint8]
 
+#: Part of every cache's key; bumped when decoding changes pixels.
+DECODER_VERSION = 1
 #: What a folder is searched for.
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 #: Refused before decoding: a file of a few kilobytes may unfold to gigabytes.
@@ -77,7 +79,7 @@ def _decode(source: Path | io.BytesIO, name: str, size: int) -> Pixels:
             if image.width * image.height > MAX_PIXELS:
                 raise Image.DecompressionBombError
             image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at a lower scale
-            return _square(_rgb(ImageOps.exif_transpose(image)), size)
+            return _square(_opaque(ImageOps.exif_transpose(image)), size)
     except UnidentifiedImageError:
         raise UserError(f"{name} is not an image that can be read: remove or replace it") from None
     except Image.DecompressionBombError:  # ours, or Pillow's for still larger ones
@@ -92,19 +94,20 @@ def _decode(source: Path | io.BytesIO, name: str, size: int) -> Pixels:
         raise UserError(f"{name} is damaged ({reason}): remove or replace it") from None
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def _opaque(image: Image.Image) -> Image.Image:
+    """As RGB, or as grey what is only grey: scaling one channel is cheaper than three."""
     if image.mode in _SIXTEEN_BIT_MODES or image.mode == "F":
         pixels = np.asarray(image, dtype=np.float64)
         top = 65535.0 if image.mode != "F" else max(float(pixels.max()), 1.0)
         grey = np.clip(np.rint(pixels / top * 255), 0, 255).astype(np.uint8)
-        return Image.fromarray(grey).convert("RGB")
+        return Image.fromarray(grey)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
         white = Image.new("RGBA", rgba.size, "white")
         return Image.alpha_composite(white, rgba).convert("RGB")
-    return image.convert("RGB")
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
 def _square(image: Image.Image, size: int) -> Pixels:
     resized = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
-    return np.asarray(resized, dtype=np.uint8)
+    return np.asarray(resized.convert("RGB"), dtype=np.uint8)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tadam.config import DataConfig
 from tadam.data.cache import cached_array, fingerprint
-from tadam.data.decode import EXTENSIONS, decode, decode_into
+from tadam.data.decode import DECODER_VERSION, EXTENSIONS, decode, decode_into
 from tadam.data.episodes import bits, uniforms
 from tadam.data.source import Progress, Source
 from tadam.data.store import ImageStore, split_stores
@@ -22,8 +22,6 @@ from tadam.errors import UserError
 FOLDER_PREFIX = "folder:"
 DEFAULT_IMAGE_SIZE = 84
 SPLITS_FILE = "splits.toml"
-#: Part of the cache's key; bumped when decoding changes pixels.
-_DECODER_VERSION = 1
 
 
 def class_files(folder: Path) -> dict[str, list[Path]]:
@@ -131,7 +129,7 @@ def load_files(
     size = image_size or DEFAULT_IMAGE_SIZE
     ordered = [p for classes in files.values() for paths in classes.values() for p in paths]
     images = cached_array(
-        f"{label}-{fingerprint(root, ordered, _DECODER_VERSION, size)}",
+        f"{label}-{fingerprint(root, ordered, DECODER_VERSION, size)}",
         (len(ordered), size, size, 3),
         lambda out: decode_into(
             out, ((row, partial(decode, path, size)) for row, path in enumerate(ordered)), progress
