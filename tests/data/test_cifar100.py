@@ -11,10 +11,10 @@ from data_files import md5, write_cifar100, write_tar
 from tadam.config import DataConfig
 from tadam.data import cifar100
 from tadam.data.catalogue import load_splits, verify
-from tadam.data.cifar100 import CLASSES, FC100_SPLITS, SUPERCLASSES
+from tadam.data.cifar100 import CIFAR_FS_SPLITS, CLASSES, FC100_SPLITS, SUPERCLASSES
 from tadam.errors import UserError
 
-ALL_SPLITS = {"fc100": FC100_SPLITS}
+ALL_SPLITS = {"fc100": FC100_SPLITS, "cifar_fs": CIFAR_FS_SPLITS}
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_there_are_100_classes_in_20_superclasses_of_five():
     assert len(set(CLASSES)) == 100
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("fc100", (60, 20, 20))])
+@pytest.mark.parametrize(("name", "sizes"), [("fc100", (60, 20, 20)), ("cifar_fs", (64, 16, 20))])
 def test_the_splits_have_their_sizes_and_share_no_class(name, sizes):
     splits = ALL_SPLITS[name]
     assert tuple(len(splits[part]) for part in ("train", "val", "test")) == sizes
@@ -81,6 +81,20 @@ def test_fc100_splits_share_no_superclass():
 def test_fc100_holds_out_the_papers_superclasses(split, superclasses):
     for superclass in superclasses:
         assert set(SUPERCLASSES[superclass]) <= set(FC100_SPLITS[split])
+
+
+def test_cifar_fs_mixes_superclasses_and_keeps_published_classes_apart():
+    for name, split in {"whale": "test", "dolphin": "train", "otter": "val"}.items():
+        assert name in SUPERCLASSES["aquatic_mammals"]
+        assert name in CIFAR_FS_SPLITS[split]
+    for name in ("apple", "train", "wolf", "cloud"):
+        assert name in CIFAR_FS_SPLITS["train"]
+
+
+def test_fc100_and_cifar_fs_do_not_share_a_cache(published):
+    first = load_splits(DataConfig("fc100"))["test"].images.copy()
+    load_splits(DataConfig("cifar_fs"))
+    np.testing.assert_array_equal(load_splits(DataConfig("fc100"))["test"].images, first)
 
 
 @pytest.mark.parametrize("name", ALL_SPLITS)

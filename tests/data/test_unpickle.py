@@ -181,6 +181,13 @@ def test_a_list_nested_a_hundred_thousand_deep_is_no_obstacle():
     assert isinstance(load_pickled_bytes(content.getvalue(), "a"), list)
 
 
+def test_a_file_that_asks_for_more_memory_than_there_is_is_one_sentence(tmp_path):
+    path = tmp_path / "a.pkl"
+    path.write_bytes(b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b"x.")
+    with pytest.raises(UserError, match=r"a.pkl asks for more memory than there is: it is damaged"):
+        load_pickle(path, limit=100)
+
+
 def test_a_file_is_read_up_to_a_size(tmp_path):
     path = tmp_path / "a.pkl"
     path.write_bytes(GOOD)

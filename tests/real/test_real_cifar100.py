@@ -1,4 +1,4 @@
-"""FC100 from the official files: classes, superclasses and pixels are the published ones."""
+"""FC100 and CIFAR-FS from the official files: classes, superclasses and pixels as published."""
 
 import hashlib
 import pickle
@@ -16,6 +16,12 @@ FC100_PIXELS = {
     "test": "02acc296984d9abbcc3fa98d8278ce7327d2dd4f84afa1259de97b5c07a11014",
 }
 
+CIFAR_FS_PIXELS = {
+    "train": "b50a1517c24c1cfe482f4f16dfc353406abcb64d4214fbc4b218bc40a1572b62",
+    "val": "f16059e8139db6ae5ed3c0f353f9244158922aa609a0d1376a76f96476d8ede5",
+    "test": "8831e78a2021c3bd2a131ca7559fd7cb0c5ec60aec2f21b25fcac95fbeeee7ae",
+}
+
 
 def test_fc100_has_60_20_and_20_classes_of_600_images(real_data):
     real_data("fc100")
@@ -25,6 +31,15 @@ def test_fc100_has_60_20_and_20_classes_of_600_images(real_data):
     assert {s.images.shape[1:] for s in stores.values()} == {(32, 32, 3)}
     digests = {part: hashlib.sha256(s.images).hexdigest() for part, s in stores.items()}
     assert digests == FC100_PIXELS
+
+
+def test_cifar_fs_has_64_16_and_20_classes_of_600_images(real_data):
+    real_data("cifar_fs")
+    stores = load_splits(DataConfig("cifar_fs"))
+    assert [len(s.class_names) for s in stores.values()] == [64, 16, 20]
+    assert all((s.counts == 600).all() for s in stores.values())
+    digests = {part: hashlib.sha256(s.images).hexdigest() for part, s in stores.items()}
+    assert digests == CIFAR_FS_PIXELS
 
 
 def test_the_names_in_the_package_are_those_of_the_file(real_data):

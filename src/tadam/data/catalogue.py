@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 
 from tadam.config import DataConfig
-from tadam.data.cifar100 import FC100
+from tadam.data.cifar100 import CIFAR_FS, FC100
 from tadam.data.folder import FOLDER_PREFIX, folder_source
+from tadam.data.mini_imagenet import MINI_IMAGENET
 from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
 from tadam.data.shapes_source import SHAPES
 from tadam.data.source import SPLITS, Progress, Source
@@ -13,7 +14,15 @@ from tadam.data.store import ImageStore
 from tadam.errors import UserError
 from tadam.files import data_dir
 
-SOURCES = (SHAPES, FC100, OMNIGLOT, OMNIGLOT_ROTATED, folder_source("folder:PATH"))
+SOURCES = (
+    SHAPES,
+    FC100,
+    MINI_IMAGENET,
+    CIFAR_FS,
+    OMNIGLOT,
+    OMNIGLOT_ROTATED,
+    folder_source("folder:PATH"),
+)
 
 
 def find_source(name: str) -> Source:

@@ -74,6 +74,21 @@ FC100_SPLITS = {
     "test": _of_superclasses(0, 7, 12, 14),
 }
 
+_CIFAR_FS_VAL = (
+    "beaver", "beetle", "butterfly", "camel", "cattle", "crab", "crocodile", "flatfish", "lamp",
+    "maple_tree", "motorcycle", "otter", "sea", "shark", "television", "tractor",
+)  # fmt: skip
+_CIFAR_FS_TEST = (
+    "baby", "bed", "bicycle", "chimpanzee", "fox", "leopard", "man", "pickup_truck", "plain",
+    "poppy", "rocket", "rose", "snail", "sweet_pepper", "table", "telephone", "wardrobe", "whale",
+    "woman", "worm",
+)  # fmt: skip
+CIFAR_FS_SPLITS = {
+    "train": tuple(c for c in CLASSES if c not in (*_CIFAR_FS_VAL, *_CIFAR_FS_TEST)),
+    "val": _CIFAR_FS_VAL,
+    "test": _CIFAR_FS_TEST,
+}
+
 
 def find(root: Path) -> list[Path]:
     """The unpacked files if both are there, else the archive."""
@@ -184,3 +199,4 @@ def _source(name: str, summary: str, splits: Mapping[str, Sequence[str]]) -> Sou
 
 
 FC100 = _source("fc100", "the paper's: CIFAR-100 split by superclass", FC100_SPLITS)
+CIFAR_FS = _source("cifar_fs", "CIFAR-100 split at random by Bertinetto et al.", CIFAR_FS_SPLITS)

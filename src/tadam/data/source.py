@@ -1,6 +1,6 @@
 """What a data set is to the rest of the program: a description, its files, a loader, a check."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,3 +74,15 @@ def require_size(config: DataConfig, size: int) -> None:
             f"data.image_size is {config.image_size}, but {config.name} comes at {size} pixels: "
             "leave it at 0"
         )
+
+
+def count_problems(
+    where: Path, stores: Mapping[str, ImageStore], expected: Mapping[str, tuple[int, int]]
+) -> list[str]:
+    """One sentence for each split that has not as many classes and images as it should."""
+    return [
+        f"{split} of {where} has {classes} classes and {images:,} images, not "
+        f"{expected[split][0]} and {expected[split][1]:,}: get it again"
+        for split, store in stores.items()
+        if (classes := len(store.class_names), images := len(store.images)) != expected[split]
+    ]

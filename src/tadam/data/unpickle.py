@@ -149,8 +149,17 @@ def _load(file: BinaryIO, name: str) -> Any:
             f"{name} {refused}, which no data file needs: nothing of it was run; "
             "delete it and get it from its makers"
         ) from None
-    except Exception:  # a damaged pickle raises nearly anything, from KeyError to MemoryError
+    except MemoryError:
+        raise out_of_memory(name) from None
+    except Exception:  # a damaged pickle raises nearly anything, from KeyError to struct.error
         raise UserError(f"{name} is damaged or cut off: delete it and get it again") from None
+
+
+def out_of_memory(name: str) -> UserError:
+    """What to say of a file that asks for more memory than there is, rightly or not."""
+    return UserError(
+        f"{name} asks for more memory than there is: it is damaged, or has no room here"
+    )
 
 
 def _plain(root: Any) -> Any:
