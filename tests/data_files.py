@@ -133,3 +133,29 @@ def write_mini_imagenet(root: Path, form: str, count: int = 3) -> Path:
                 lines.append(f"{name}0000{row}.jpg,{name}")
             (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
     return folder
+
+
+#: Names of the classes of small tiered-ImageNets.
+TIERED_IMAGENET = {"train": ["crane", "wolf", "crane"], "val": ["gar"], "test": ["ant", "bee"]}
+
+
+def write_tiered_imagenet(root: Path, count: int = 3) -> Path:
+    """The folder tiered-imagenet; red tells the split, green the class, blue the number."""
+    folder = root / "tiered-imagenet"
+    folder.mkdir(parents=True, exist_ok=True)
+    for s, (split, names) in enumerate(TIERED_IMAGENET.items()):
+        images, labels = [], []
+        for number in range(count):  # classes mixed
+            for k in range(len(names)):
+                pixels = np.full((84, 84, 3), (100 + s, 50 * k, 70 * number), np.uint8)
+                images.append(np.frombuffer(png(pixels), np.uint8)[:, None])
+                labels.append(k)
+        content = {
+            "label_specific": np.array(labels),
+            "label_specific_str": names,
+            "label_general": np.zeros(len(labels), int),
+            "label_general_str": ["thing"],
+        }
+        (folder / f"{split}_images_png.pkl").write_bytes(pickle.dumps(images, 2))
+        (folder / f"{split}_labels.pkl").write_bytes(pickle.dumps(content, 2))
+    return folder

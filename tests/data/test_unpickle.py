@@ -135,10 +135,10 @@ def test_an_encoding_other_than_latin1_is_refused():
 GOOD = pickle.dumps({"data": np.arange(100, dtype=np.uint8), "labels": [1, 2, 3]}, 2)
 
 
-@pytest.mark.parametrize("length", [0, 1, 10, len(GOOD) // 2, len(GOOD) - 1])
-def test_a_truncated_pickle_is_one_sentence(length):
-    text = refusal(GOOD[:length])
-    assert text == "cache.pkl is damaged or cut off: delete it and get it again"
+def test_a_pickle_truncated_anywhere_is_one_sentence():
+    for length in range(len(GOOD)):
+        text = refusal(GOOD[:length])
+        assert text == "cache.pkl is damaged or cut off: delete it and get it again"
 
 
 def test_an_array_whose_shape_does_not_fit_its_bytes_is_damaged():

@@ -11,6 +11,7 @@ from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
 from tadam.data.shapes_source import SHAPES
 from tadam.data.source import SPLITS, Progress, Source
 from tadam.data.store import ImageStore
+from tadam.data.tiered_imagenet import TIERED_IMAGENET
 from tadam.errors import UserError
 from tadam.files import data_dir
 
@@ -18,6 +19,7 @@ SOURCES = (
     SHAPES,
     FC100,
     MINI_IMAGENET,
+    TIERED_IMAGENET,
     CIFAR_FS,
     OMNIGLOT,
     OMNIGLOT_ROTATED,

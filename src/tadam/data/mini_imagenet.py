@@ -188,7 +188,7 @@ def _require_disjoint(folder: Path, classes: "dict[str, dict[str, Any]]") -> Non
 
 MINI_IMAGENET = Source(
     name="mini_imagenet",
-    summary="the paper's: 100 classes of ImageNet, split by Ravi and Larochelle",
+    summary="the paper's: 100 classes of ImageNet (Ravi and Larochelle)",
     classes="64/16/20",
     images="60,000",
     size="84x84",

@@ -119,6 +119,19 @@ class _Unpickler(pickle._Unpickler):  # C's takes 64 GB where a file of ten byte
         return _StandIn(known)
 
 
+class _WholeLines:
+    """A file whose last line must end: half a name is not a name to be refused."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.read = file, file.read
+
+    def readline(self) -> bytes:
+        line = self._file.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError
+        return line
+
+
 def load_pickle(path: Path, limit: int) -> Any:
     """Reads a pickled data file.
 
@@ -143,7 +156,7 @@ def load_pickled_bytes(content: bytes, name: str) -> Any:
 def _load(file: BinaryIO, name: str) -> Any:
     try:
         # Python 2's strings as bytes: pixels stay what they are
-        return _plain(_Unpickler(file, encoding="bytes").load())
+        return _plain(_Unpickler(_WholeLines(file), encoding="bytes").load())
     except _Refused as refused:
         raise UserError(
             f"{name} {refused}, which no data file needs: nothing of it was run; "
