@@ -159,3 +159,30 @@ def write_tiered_imagenet(root: Path, count: int = 3) -> Path:
         (folder / f"{split}_images_png.pkl").write_bytes(pickle.dumps(images, 2))
         (folder / f"{split}_labels.pkl").write_bytes(pickle.dumps(content, 2))
     return folder
+
+
+#: Classes of small birds, in no particular order.
+CUB = ["004.Ani", "001.Albatross", "003.Auk", "002.Auklet", "006.Bunting", "013.Bobolink"]
+
+
+def cub_images(count: int = 2) -> dict[str, bytes]:
+    """Files below CUB_200_2011/images: red tells the class, green the number."""
+    return {
+        f"{name}/{name[4:]}_{i:04}.jpg": png(np.full((20, 30, 3), (int(name[:3]), i, 9), np.uint8))
+        for name in CUB
+        for i in range(count, 0, -1)
+    }
+
+
+def write_cub(root: Path, archive: bool = False) -> Path:
+    """The folder cub, with `CUB_200_2011/` or its archive."""
+    files = {f"CUB_200_2011/images/{name}": content for name, content in cub_images().items()}
+    if archive:
+        others = {"attributes.txt": b"1 x", "CUB_200_2011/images.txt": b"1 a.jpg"}
+        write_tar(root / "cub" / "CUB_200_2011.tgz", {**others, **files})
+        return root / "cub"
+    for name, content in files.items():
+        path = root / "cub" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return root / "cub"

@@ -12,11 +12,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from tadam.data.store import ImageStore, split_stores
 from tadam.errors import UserError
 from tadam.files import cache_dir, replacing, write_text
 
 #: Arrays beyond this many bytes stay on disk, memory-mapped; smaller ones are held in memory.
 LARGE = 2 * 2**30
+
+Counts = dict[str, dict[str, int]]
 
 
 def cache_path(name: str) -> Path:
@@ -41,12 +44,28 @@ def fingerprint(root: Path, files: Iterable[Path], *more: object) -> str:
     return digest.hexdigest()[:32]
 
 
-def cached_counts(
-    name: str, count: Callable[[], dict[str, dict[str, int]]]
-) -> dict[str, dict[str, int]]:
-    """Images by split and class as `count` finds them, where finding them means much reading."""
+def cached_stores(
+    name: str,
+    image_shape: tuple[int, int, int],
+    count: Callable[[], Counts],
+    fill: Callable[[npt.NDArray[np.uint8]], None],
+) -> dict[str, ImageStore]:
+    """One store per split, where even counting the images means much reading.
+
+    Args:
+        name: What the array is called, and the file of its counts.
+        image_shape: (H, W, C).
+        count: Finds the images of each class, by split and class name.
+        fill: Writes the images, (N, H, W, C), in the order of the counts.
+    """
+    counts = _cached_counts(name, count)
+    total = sum(sum(classes.values()) for classes in counts.values())
+    return split_stores(cached_array(name, (total, *image_shape), fill), counts)
+
+
+def _cached_counts(name: str, count: Callable[[], Counts]) -> Counts:
     path = cache_dir() / f"{name}.json"
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # not there, or damaged
         found = json.loads(path.read_text(encoding="utf-8"))
         return {s: {c: int(n) for c, n in classes.items()} for s, classes in found.items()}
     counts = count()

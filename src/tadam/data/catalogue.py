@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tadam.config import DataConfig
 from tadam.data.cifar100 import CIFAR_FS, FC100
+from tadam.data.cub import CUB
 from tadam.data.folder import FOLDER_PREFIX, folder_source
 from tadam.data.mini_imagenet import MINI_IMAGENET
 from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
@@ -21,6 +22,7 @@ SOURCES = (
     MINI_IMAGENET,
     TIERED_IMAGENET,
     CIFAR_FS,
+    CUB,
     OMNIGLOT,
     OMNIGLOT_ROTATED,
     folder_source("folder:PATH"),

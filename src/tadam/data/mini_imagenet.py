@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tadam.config import DataConfig
-from tadam.data.cache import cached_array, cached_counts, fingerprint
+from tadam.data.cache import cached_stores, fingerprint
 from tadam.data.folder import load_files, unreadable
 from tadam.data.source import SPLITS, Progress, Source, count_problems, require_size
-from tadam.data.store import ImageStore, split_stores
+from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle, out_of_memory
 from tadam.errors import UserError
 
@@ -74,9 +74,7 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
                 out[start : start + len(rows)] = pixels[rows]
                 start += len(rows)
 
-    counts = cached_counts(key, count)
-    total = sum(sum(classes.values()) for classes in counts.values())
-    return split_stores(cached_array(key, (total, IMAGE_SIZE, IMAGE_SIZE, 3), fill), counts)
+    return cached_stores(key, (IMAGE_SIZE, IMAGE_SIZE, 3), count, fill)
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from tadam.config import DataConfig
 from tadam.data.archive import members
-from tadam.data.cache import cached_array, cached_counts, fingerprint
+from tadam.data.cache import cached_stores, fingerprint
 from tadam.data.decode import DECODER_VERSION, Pixels, decode_bytes, decode_into
 from tadam.data.source import SPLITS, Download, Progress, Source
-from tadam.data.store import ImageStore, split_stores
+from tadam.data.store import ImageStore
 from tadam.errors import UserError
 
 DEFAULT_IMAGE_SIZE = 28
@@ -64,7 +64,6 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
     """One store per split, of one channel; characters and drawings in the order of their names."""
     files, size = find(root), config.image_size or DEFAULT_IMAGE_SIZE
     key = f"{FOLDER}-{fingerprint(root, files, DECODER_VERSION, size)}"
-    counts = cached_counts(key, lambda: _counts(_characters(files)))
 
     def fill(out: npt.NDArray[np.uint8]) -> None:
         classes = [c for characters in _characters(files).values() for c in characters.values()]
@@ -76,8 +75,7 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
         )
         decode_into(out, jobs, progress)
 
-    total = sum(sum(classes.values()) for classes in counts.values())
-    return split_stores(cached_array(key, (total, size, size, 1), fill), counts)
+    return cached_stores(key, (size, size, 1), lambda: _counts(_characters(files)), fill)
 
 
 def load_rotated(

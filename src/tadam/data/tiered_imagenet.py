@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tadam.config import DataConfig
-from tadam.data.cache import cached_array, cached_counts, fingerprint
+from tadam.data.cache import cached_stores, fingerprint
 from tadam.data.decode import DECODER_VERSION, decode_bytes, decode_into
 from tadam.data.source import SPLITS, Progress, Source, count_problems
-from tadam.data.store import ImageStore, split_stores
+from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle
 from tadam.errors import UserError
 
@@ -54,12 +54,9 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
             start += len(order)
             del contents  # gigabytes: gone before the next ones come
 
-    counts = cached_counts(key, count)
-    total = sum(sum(classes.values()) for classes in counts.values())
-    pixels = cached_array(
-        key, (total, size, size, 3), lambda out: decode_into(out, jobs(), progress)
+    return cached_stores(
+        key, (size, size, 3), count, lambda out: decode_into(out, jobs(), progress)
     )
-    return split_stores(pixels, counts)
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
