@@ -2,7 +2,11 @@
 
 import json
 import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -10,8 +14,10 @@ from PIL import Image
 
 from command_line import assert_one_sentence, run_tadam
 from data_files import md5, write_cifar100
-from tadam.data import cifar100
+from tadam.data import catalogue, cifar100
 from tadam.data.catalogue import SOURCES
+from tadam.data.mini_imagenet import MINI_IMAGENET
+from tadam.data.source import Download
 from tiny import SETTINGS, arguments
 
 
@@ -85,6 +91,58 @@ def test_prepare_says_what_was_prepared(tadam, data: Path) -> None:
     text = tadam("data", "prepare", "fc100", "--data", data).out
     assert "train: 60 classes, 420 images" in text
     assert "test: 20 classes, 140 images" in text
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A server that publishes a small CIFAR-100, and the folder that it serves."""
+    folder = tmp_path / "published"
+    write_cifar100(folder, archive=True)
+    checksum = md5(folder / cifar100.ARCHIVE)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    monkeypatch.setattr(cifar100, "IMAGES_PER_CLASS", 3)
+    monkeypatch.setitem(cifar100.MD5, cifar100.ARCHIVE, checksum)
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{cifar100.ARCHIVE}"
+        source = replace(cifar100.FC100, downloads=(Download(url, cifar100.ARCHIVE, checksum),))
+        monkeypatch.setattr(catalogue, "SOURCES", (source, MINI_IMAGENET))
+        yield folder
+        server.shutdown()
+
+
+def test_prepare_downloads_what_is_not_there(tadam, published: Path, tmp_path: Path) -> None:
+    root = tmp_path / "new"
+    result = tadam("data", "prepare", "fc100", "--data", root)
+    assert "train: 60 classes, 180 images" in result.out
+    assert [path.name for path in root.iterdir()] == [cifar100.ARCHIVE]
+    (published / cifar100.ARCHIVE).unlink()  # it is not asked for again
+    assert tadam("data", "prepare", "fc100", "--data", root).code == 0
+    assert tadam("data", "verify", "fc100", "--data", root).out == "fc100: all good\n"
+
+
+def test_a_download_that_fails_is_one_sentence(tadam, published: Path, tmp_path: Path) -> None:
+    (published / cifar100.ARCHIVE).unlink()
+    result = tadam("data", "prepare", "fc100", "--data", tmp_path / "new")
+    assert_one_sentence(result, "404", str(tmp_path / "new" / cifar100.ARCHIVE), code=1)
+
+
+def test_a_data_folder_that_cannot_be_written_is_one_sentence(
+    tadam, published: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    result = tadam("data", "prepare", "fc100", "--data", tmp_path / "file")
+    assert_one_sentence(result, "file", code=1)
+
+
+def test_prepare_says_what_to_put_where_if_there_is_no_download(
+    tadam, published: Path, tmp_path: Path
+) -> None:
+    result = tadam("data", "prepare", "mini_imagenet", "--data", tmp_path)
+    assert_one_sentence(result, "put mini-imagenet/mini-imagenet-cache-{train,val,test}.pkl")
 
 
 def test_verify_names_each_problem_and_fails(tadam, data: Path) -> None:

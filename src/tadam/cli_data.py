@@ -35,12 +35,11 @@ def data_list(data: DataDir = None, as_json: Json = False) -> None:
 
 @data_app.command("prepare")
 def data_prepare(name: DataName, image_size: ImageSize = 0, data: DataDir = None) -> None:
-    """Draw or decode a data set into the cache."""
+    """Download a data set if need be, and draw or decode it into the cache."""
     from tadam.config import DataConfig
-    from tadam.data.catalogue import load_splits
+    from tadam.data.catalogue import prepare
 
-    with progress_bar("preparing") as progress:
-        stores = load_splits(DataConfig(name, image_size), progress)
+    stores = prepare(DataConfig(name, image_size), progress_bar)
     for split, store in stores.items():
         out.print(f"{split:>5}: {len(store.class_names)} classes, {len(store.images)} images")
 

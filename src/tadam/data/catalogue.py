@@ -1,11 +1,14 @@
 """Data sets by name: name -> source -> train, val and test stores."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tadam.config import DataConfig
 from tadam.data.cifar100 import CIFAR_FS, FC100
 from tadam.data.cub import CUB
+from tadam.data.download import fetch
 from tadam.data.folder import FOLDER_PREFIX, folder_source
 from tadam.data.mini_imagenet import MINI_IMAGENET
 from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
@@ -27,6 +30,13 @@ SOURCES = (
     OMNIGLOT_ROTATED,
     folder_source("folder:PATH"),
 )
+#: Shows how far something is, given its title.
+Bar = Callable[[str], AbstractContextManager[Progress]]
+
+
+@contextmanager
+def _no_bar(title: str) -> Iterator[Progress]:
+    yield lambda done, total: None
 
 
 def find_source(name: str) -> Source:
@@ -79,6 +89,22 @@ def load_splits(config: DataConfig, progress: Progress | None = None) -> dict[st
         progress: Called with (done, in all) while images are decoded.
     """
     return _present(config.name).load(data_dir(), config, progress)
+
+
+def prepare(config: DataConfig, bar: Bar = _no_bar) -> dict[str, ImageStore]:
+    """Downloads a data set if it is not there and has an official source, and decodes it.
+
+    Args:
+        config: Name, image size and split seed.
+        bar: Given a title, shows a bar for as long as its context lasts.
+    """
+    source, root = find_source(config.name), data_dir()
+    if source.find and not source.find(root):
+        for download in source.downloads:
+            with bar(f"downloading {Path(download.path).name}, MB") as progress:
+                fetch(download, root, lambda done, total: progress(done >> 20, total >> 20))
+    with bar("decoding") as progress:
+        return load_splits(config, progress)
 
 
 def load_split(config: DataConfig, split: str, progress: Progress | None = None) -> ImageStore:
