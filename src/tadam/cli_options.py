@@ -12,7 +12,7 @@ from tadam.files import DATA_VARIABLE
 def _use_data(folder: Path | None) -> None:
     """Through the environment, so that every process that the command starts finds it too."""
     if folder is not None:
-        os.environ[DATA_VARIABLE] = str(folder.absolute())
+        os.environ[DATA_VARIABLE] = str(folder.expanduser().absolute())
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
