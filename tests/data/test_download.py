@@ -35,9 +35,11 @@ class Server(BaseHTTPRequestHandler):
         if way == "busy":
             self.send_error(503)
             return
-        if way in ("page", "disguised-page"):
-            kind = "text/html; charset=utf-8" if way == "page" else "application/octet-stream"
-            self.answer(200, b"\n<!DOCTYPE html><title>Sign in</title>", kind)
+        if way == "page":
+            self.answer(200, b"Please sign in", "text/html; charset=utf-8")
+            return
+        if way == "disguised-page":
+            self.answer(200, b"\n<!DOCTYPE html><title>Sign in</title>")
             return
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
         if way == "no-ranges" or not start:

@@ -200,6 +200,13 @@ def test_an_npz_of_something_else_is_one_sentence(root, arrays):
     )
 
 
+def test_a_malicious_npz_is_one_sentence(root, capsys):
+    path = npz(write_mini_imagenet(root, "npz"))
+    np.savez(path, features=np.array([Attack()], dtype=object), targets=np.zeros(1, int))
+    assert message().startswith(f"{path} holds something else than mini-ImageNet")
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("form", ["pkl", "npz"])
 def test_a_truncated_file_is_one_sentence(root, form):
     write_mini_imagenet(root, form)
