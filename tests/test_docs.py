@@ -20,7 +20,8 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("line", commands())
-def test_a_command_of_the_docs_is_accepted(line: str) -> None:
+def test_a_command_of_the_docs_is_accepted(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TADAM_DATA", "")  # --data sets it
     words = shlex.split(line, comments=True)[1:]
     command = typer.main.get_command(app)
     name = "tadam"

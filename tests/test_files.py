@@ -98,3 +98,17 @@ def test_write_with_hands_a_path_to_the_saver(tmp_path):
 def test_tests_never_use_the_users_own_cache(tmp_path_factory):
     assert files.cache_dir().is_relative_to(tmp_path_factory.getbasetemp().parent)
     assert files.cache_dir().name == "tadam"
+
+
+def test_data_is_looked_for_where_the_variable_says_else_in_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TADAM_DATA", str(tmp_path))
+    assert files.data_dir() == tmp_path
+    monkeypatch.setenv("TADAM_DATA", "~/data")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert files.data_dir() == tmp_path / "data"
+    for unset in (
+        lambda: monkeypatch.setenv("TADAM_DATA", ""),
+        lambda: monkeypatch.delenv("TADAM_DATA"),
+    ):
+        unset()
+        assert files.data_dir() == files.cache_dir() / "data"

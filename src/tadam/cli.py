@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from tadam.cli_data import data_app
+from tadam.cli_options import DataDir, Json
 from tadam.errors import RunFailed, UserError
 from tadam.terminal import err, out, percent, print_evaluation, print_json, progress_bar
 
@@ -22,7 +24,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="List, prepare, verify and show data sets.", no_args_is_help=True)
 sweep_app = typer.Typer(help="Cross-validate a setting.", no_args_is_help=True)
 reproduce_app = typer.Typer(help="Check the paper's claims.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -30,7 +31,6 @@ app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. backbone.width=16."),
@@ -104,6 +104,7 @@ def train(
     settings: Settings = None,
     resume: Resume = False,
     device: Device = "auto",
+    data: DataDir = None,
 ) -> None:
     """Train a model by a recipe ('tadam recipes' lists them)."""
     from tadam.training.progress import TerminalReporter
@@ -132,7 +133,7 @@ def train(
 @app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(help="A run folder or a weights file.")],
-    dataset: Annotated[str, typer.Option(help="Data set, e.g. shapes or folder:PATH.")],
+    dataset: Annotated[str, typer.Option(help="Data set, e.g. fc100 or folder:PATH.")],
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
     shot: Annotated[int, typer.Option(help="Labelled images of a class.")] = 5,
@@ -140,6 +141,7 @@ def evaluate(
     queries: Annotated[int, typer.Option(help="Query images of a task.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Fixes the tasks.")] = 0,
     device: Device = "auto",
+    data: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Measure accuracy on random tasks, with conditioning on and off."""
@@ -176,6 +178,7 @@ def sweep_alpha(
     settings: Settings = None,
     resume: Resume = False,
     device: Device = "auto",
+    data: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Train once per alpha, choose on validation and draw the curve."""
@@ -232,70 +235,3 @@ def lemma1(
             table.add_row(*row)
         out.print(table)
     out.print("written: " + ", ".join(str(path) for path in written), soft_wrap=True)
-
-
-@data_app.command("list")
-def data_list(as_json: Json = False) -> None:
-    """What there is, and how to get it."""
-    from dataclasses import asdict
-
-    from tadam.data.catalogue import SOURCES
-
-    if as_json:
-        print_json([asdict(source) for source in SOURCES])
-        return
-    table = Table("name", "what", "classes", "images", "size", "licence", "how to get it")
-    for source in SOURCES:
-        table.add_row(*asdict(source).values())
-    out.print(table)
-
-
-DataName = Annotated[str, typer.Argument(help="shapes, or folder:PATH.")]
-ImageSize = Annotated[int, typer.Option(help="Side in pixels; 0 for the data set's own.")]
-
-
-@data_app.command("prepare")
-def data_prepare(name: DataName, image_size: ImageSize = 0) -> None:
-    """Draw or decode a data set into the cache."""
-    from tadam.config import DataConfig
-    from tadam.data.catalogue import load_splits
-
-    with progress_bar("preparing") as progress:
-        stores = load_splits(DataConfig(name, image_size), progress)
-    for split, store in stores.items():
-        out.print(f"{split:>5}: {len(store.class_names)} classes, {len(store.images)} images")
-
-
-@data_app.command("verify")
-def data_verify(name: DataName) -> None:
-    """Check every image of a data set; exit code 1 if one is broken."""
-    from tadam.data.catalogue import verify
-
-    with progress_bar("verifying") as progress:
-        problems = verify(name, progress)
-    for problem in problems:
-        out.print(problem, soft_wrap=True)
-    if problems:
-        raise RunFailed(f"{name}: {len(problems)} problems found")
-    out.print(f"{name}: all good", soft_wrap=True)
-
-
-@data_app.command("show")
-def data_show(
-    name: DataName,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "train",
-    file: Annotated[
-        Path | None, typer.Option("--out", help="PNG to write; NAME-SPLIT.png if not given.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-) -> None:
-    """Draw a contact sheet: a row of images per class."""
-    from tadam.config import DataConfig
-    from tadam.data.catalogue import load_split
-    from tadam.data.contact_sheet import write_contact_sheet
-
-    file = file or Path(f"{Path(name.partition(':')[2] or name).name}-{split}.png")
-    with progress_bar("reading") as progress:
-        store = load_split(DataConfig(name), split, progress)
-    write_contact_sheet(store, file, force)
-    out.print(f"written: {file}", soft_wrap=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tadam.allocator import keep_large_blocks
 from tadam.config import DataConfig
-from tadam.data.catalogue import FOLDER_PREFIX, load_split
+from tadam.data.catalogue import is_resizable, load_split
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.device import choose_device
@@ -96,7 +96,7 @@ def evaluate(
     """
     path = find_model(model)
     network, info = load_model(path)
-    fixed_size = info.spec.image_size if dataset.startswith(FOLDER_PREFIX) else 0
+    fixed_size = info.spec.image_size if is_resizable(dataset) else 0
     data = DataConfig(dataset, fixed_size, info.config.data.split_seed)
     store = load_split(data, split, progress)
     if (store.channels, store.image_size) != (info.spec.channels, info.spec.image_size):

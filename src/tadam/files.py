@@ -1,4 +1,4 @@
-"""Writing without losing: temporary file, fsync, rename; and where caches live."""
+"""Writing without losing: temporary file, fsync, rename; and where data and caches live."""
 
 import os
 import tempfile
@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
+
+#: Environment variable that names the folder of the data sets.
+DATA_VARIABLE = "TADAM_DATA"
 
 
 @contextmanager
@@ -21,13 +24,18 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes it private
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
+        put_in_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Syncs a finished file and gives it its name."""
+    with open(temporary, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    _sync_folder(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -45,6 +53,12 @@ def write_with(path: Path, save: Callable[[Path], None]) -> None:
 def cache_dir() -> Path:
     """The user's cache folder for tadam (not created)."""
     return Path(platformdirs.user_cache_dir("tadam", appauthor=False))
+
+
+def data_dir() -> Path:
+    """Where data sets are looked for: $TADAM_DATA (which --data sets), else in the user's cache."""
+    chosen = os.environ.get(DATA_VARIABLE)
+    return Path(chosen).expanduser() if chosen else cache_dir() / "data"
 
 
 def _umask() -> int:

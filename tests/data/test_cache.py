@@ -165,3 +165,35 @@ def test_a_large_array_is_refused_when_the_disk_has_no_room(monkeypatch, tmp_pat
         get(Maker())
     assert "0.5 GB free: make room, or choose a smaller image size" in str(error.value)
     assert str(cache_dir()) in str(error.value)
+
+
+COUNTS = {"train": {"b": 2, "a": 1}, "test": {"c": 2}}
+
+
+def stores(maker, count=lambda: COUNTS):
+    return cache.cached_stores("x", SHAPE[1:], count, maker)
+
+
+def test_stores_are_counted_and_made_once_classes_in_order():
+    for count in (lambda: COUNTS, lambda: pytest.fail("counted again")):
+        maker = Maker()
+        found = stores(maker, count)
+        assert found["train"].class_names == ("b", "a")
+        assert found["train"].counts.tolist() == [2, 1]
+        np.testing.assert_array_equal(found["test"].images, maker.expected()[3:])
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"train": 3}', '{"train": {"a": "x"}}'])
+def test_damaged_counts_are_made_anew(content):
+    stores(Maker())
+    (cache_dir() / "x.json").write_text(content)
+    assert stores(Maker())["train"].counts.tolist() == [2, 1]
+    assert '"b": 2' in (cache_dir() / "x.json").read_text()
+
+
+def test_counts_need_no_cache_that_can_be_written(monkeypatch):
+    def read_only(*_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(cache, "write_text", read_only)
+    assert stores(Maker())["test"].counts.tolist() == [2]

@@ -6,7 +6,8 @@ from PIL import Image
 
 from tadam.config import DataConfig
 from tadam.data import catalogue, shapes
-from tadam.data.catalogue import load_shapes, load_split, load_splits, verify
+from tadam.data.catalogue import load_split, load_splits, verify
+from tadam.data.shapes_source import load_shapes
 from tadam.errors import UserError
 
 
@@ -32,7 +33,7 @@ def test_an_unknown_split_is_answered_with_the_known_ones():
 
 def test_shapes_come_in_one_size():
     text = message(lambda: load_splits(DataConfig("shapes", image_size=64)))
-    assert text == "data.image_size is 64, but shapes is drawn at 32 pixels: leave it at 0"
+    assert text == "data.image_size is 64, but shapes comes at 32 pixels: leave it at 0"
     assert load_splits(DataConfig("shapes", image_size=32))["val"].image_size == 32
 
 

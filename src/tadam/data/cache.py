@@ -1,24 +1,77 @@
-"""Arrays that take long to make, kept as .npy files in the user's cache folder."""
+"""What takes long to make, arrays above all, kept in the user's cache folder."""
 
 import contextlib
+import hashlib
+import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tadam.data.store import ImageStore, split_stores
 from tadam.errors import UserError
-from tadam.files import cache_dir, replacing
+from tadam.files import cache_dir, replacing, write_text
 
 #: Arrays beyond this many bytes stay on disk, memory-mapped; smaller ones are held in memory.
 LARGE = 2 * 2**30
+
+Counts = dict[str, dict[str, int]]
 
 
 def cache_path(name: str) -> Path:
     """Where the array called `name` is kept."""
     return cache_dir() / f"{name}.npy"
+
+
+def fingerprint(root: Path, files: Iterable[Path], *more: object) -> str:
+    """A name part that changes whenever a file is added, removed, replaced or moved.
+
+    Args:
+        root: Folder that all files are below.
+        files: What is read, in the order in which it is read.
+        more: Whatever else decides the pixels, such as the image size.
+    """
+    digest = hashlib.sha256(repr(more).encode())
+    for path in files:
+        stat = path.stat()
+        digest.update(os.fsencode(path.relative_to(root)))  # a name need not be valid UTF-8
+        digest.update(f"\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+    digest.update(os.fsencode(root.resolve()))
+    return digest.hexdigest()[:32]
+
+
+def cached_stores(
+    name: str,
+    image_shape: tuple[int, int, int],
+    count: Callable[[], Counts],
+    fill: Callable[[npt.NDArray[np.uint8]], None],
+) -> dict[str, ImageStore]:
+    """One store per split, where even counting the images means much reading.
+
+    Args:
+        name: What the array is called, and the file of its counts.
+        image_shape: (H, W, C).
+        count: Finds the images of each class, by split and class name.
+        fill: Writes the images, (N, H, W, C), in the order of the counts.
+    """
+    counts = _cached_counts(name, count)
+    total = sum(sum(classes.values()) for classes in counts.values())
+    return split_stores(cached_array(name, (total, *image_shape), fill), counts)
+
+
+def _cached_counts(name: str, count: Callable[[], Counts]) -> Counts:
+    path = cache_dir() / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # not there, or damaged
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {s: {c: int(n) for c, n in classes.items()} for s, classes in found.items()}
+    counts = count()
+    with contextlib.suppress(OSError):
+        write_text(path, json.dumps(counts))
+    return counts
 
 
 def cached_array(

@@ -4,26 +4,24 @@ The split comes from `PATH/splits.toml` (`train = ["cat", ...]`, `val = [...]`, 
 there is one, else from a seed: 64/16/20 percent, but at least 5 classes (or a third) each.
 """
 
-import hashlib
-import os
 import tomllib
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from tadam.data.cache import cached_array
-from tadam.data.decode import EXTENSIONS, decode
+from tadam.config import DataConfig
+from tadam.data.cache import cached_array, fingerprint
+from tadam.data.decode import DECODER_VERSION, EXTENSIONS, decode, decode_into
 from tadam.data.episodes import bits, uniforms
-from tadam.data.store import ImageStore
+from tadam.data.source import Progress, Source
+from tadam.data.store import ImageStore, split_stores
 from tadam.errors import UserError
 
+FOLDER_PREFIX = "folder:"
 DEFAULT_IMAGE_SIZE = 84
 SPLITS_FILE = "splits.toml"
-#: Part of the cache's key; bumped when decoding changes pixels.
-_DECODER_VERSION = 1
 
 
 def class_files(folder: Path) -> dict[str, list[Path]]:
@@ -58,7 +56,7 @@ def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list
     """Class names of train, val and test."""
     path = folder / SPLITS_FILE
     if path.exists():
-        return _read_splits(path, names)
+        return read_splits(path, names)
     if len(names) < 3:
         raise UserError(
             f"{folder} has {len(names)} classes, a train/val/test split needs at least 3: "
@@ -76,7 +74,8 @@ def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list
     }
 
 
-def _read_splits(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
+def read_splits(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
+    """The class names of train, val and test that a TOML file lists, all of them among `names`."""
     try:
         splits = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -95,7 +94,7 @@ def _read_splits(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def load_folder(
-    folder: Path, image_size: int, seed: int, progress: Callable[[int, int], None] | None = None
+    folder: Path, image_size: int, seed: int, progress: Progress | None = None
 ) -> dict[str, ImageStore]:
     """Reads a folder into one store per split, decoding in parallel and caching the pixels.
 
@@ -107,34 +106,84 @@ def load_folder(
     """
     files = class_files(folder)
     splits = split_names(folder, list(files), seed)
+    chosen = {part: {name: files[name] for name in names} for part, names in splits.items()}
+    return load_files("folder", folder, chosen, image_size, progress)
+
+
+def load_files(
+    label: str,
+    root: Path,
+    files: Mapping[str, Mapping[str, Sequence[Path]]],
+    image_size: int,
+    progress: Progress | None = None,
+) -> dict[str, ImageStore]:
+    """Reads image files, given by split and class, into one store per split.
+
+    Args:
+        label: What to call the array in the cache.
+        root: Folder that all files are below.
+        files: The image files by split and class name.
+        image_size: Side of the square images, 0 for the default.
+        progress: Called with (images decoded, images in all).
+    """
     size = image_size or DEFAULT_IMAGE_SIZE
-    ordered = [path for part in splits.values() for name in part for path in files[name]]
-
-    def decode_all(out: npt.NDArray[np.uint8]) -> None:
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            for i, pixels in enumerate(pool.map(lambda path: decode(path, size), ordered)):
-                out[i] = pixels
-                if progress:
-                    progress(i + 1, len(ordered))
-
+    ordered = [p for classes in files.values() for paths in classes.values() for p in paths]
     images = cached_array(
-        f"folder-{_fingerprint(folder, ordered, size)}", (len(ordered), size, size, 3), decode_all
+        f"{label}-{fingerprint(root, ordered, DECODER_VERSION, size)}",
+        (len(ordered), size, size, 3),
+        lambda out: decode_into(
+            out, ((row, partial(decode, path, size)) for row, path in enumerate(ordered)), progress
+        ),
     )
-    stores, start = {}, 0
-    for part, names in splits.items():
-        counts = [len(files[name]) for name in names]
-        stop = start + sum(counts)
-        stores[part] = ImageStore.from_counts(images[start:stop], counts, names)
-        start = stop
-    return stores
+    counts = {
+        split: {name: len(paths) for name, paths in classes.items()}
+        for split, classes in files.items()
+    }
+    return split_stores(images, counts)
 
 
-def _fingerprint(folder: Path, files: Sequence[Path], size: int) -> str:
-    """Changes whenever a file is added, removed, replaced or dealt to another place."""
-    digest = hashlib.sha256(f"{_DECODER_VERSION} {size}".encode())
-    for path in files:
-        stat = path.stat()
-        digest.update(os.fsencode(path.relative_to(folder)))  # a name need not be valid UTF-8
-        digest.update(f"\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
-    digest.update(os.fsencode(folder.resolve()))
-    return digest.hexdigest()[:32]
+def unreadable(files: Sequence[Path], progress: Progress | None = None) -> list[str]:
+    """One sentence for each file that is no image."""
+    problems = []
+    for i, path in enumerate(files):
+        try:
+            decode(path, DEFAULT_IMAGE_SIZE)
+        except UserError as error:
+            problems.append(str(error))
+        if progress:
+            progress(i + 1, len(files))
+    return problems
+
+
+def folder_source(name: str) -> Source:
+    """The data set called `folder:PATH`."""
+    folder = _path(name)
+
+    def load(root: Path, config: DataConfig, progress: Progress | None) -> dict[str, ImageStore]:
+        return load_folder(folder, config.image_size, config.split_seed, progress)
+
+    def verify(root: Path, progress: Progress | None) -> list[str]:
+        return unreadable([f for files in class_files(folder).values() for f in files], progress)
+
+    return Source(
+        name=name,
+        summary="your own images, one sub-folder per class",
+        classes="your own",
+        images="any",
+        size="any size",
+        licence="yours",
+        layout="put each class's images in a sub-folder of PATH",
+        load=load,
+        verify=verify,
+        resizable=True,
+    )
+
+
+def _path(name: str) -> Path:
+    path = Path(name.removeprefix(FOLDER_PREFIX))
+    if name == FOLDER_PREFIX:
+        raise UserError("folder: needs a path, as in folder:flowers")
+    try:
+        return path.expanduser()
+    except RuntimeError:  # ~nobody
+        return path

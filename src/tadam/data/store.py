@@ -1,6 +1,6 @@
 """ImageStore: all images of a split as one class-major uint8 array."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,3 +74,22 @@ class ImageStore:
             np.maximum(squares / count - mean**2, 1.0)
         )  # a constant channel has no spread
         return mean.tolist(), std.tolist()
+
+
+def split_stores(
+    images: npt.NDArray[np.uint8], counts: Mapping[str, Mapping[str, int]]
+) -> dict[str, ImageStore]:
+    """Cuts class-major images into one store per split, copying none.
+
+    Args:
+        images: (N, H, W, C), split after split and class after class.
+        counts: Images of each class, by split and class name, in the order of `images`.
+    """
+    stores, start = {}, 0
+    for split, classes in counts.items():
+        stop = start + sum(classes.values())
+        stores[split] = ImageStore.from_counts(
+            images[start:stop], list(classes.values()), list(classes)
+        )
+        start = stop
+    return stores

@@ -1,0 +1,138 @@
+"""`cub`: Caltech-UCSD Birds-200-2011, from the folder or the archive as published.
+
+The folder cub holds `CUB_200_2011/images/` or `CUB_200_2011.tgz`. The classes are split as
+`cub/splits.toml` says, in the form that `folder:PATH` takes too, and without it as Chen et al.
+(2019) do: every other class for training, the rest for validation and test in turn.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from tadam.config import DataConfig
+from tadam.data.archive import members
+from tadam.data.cache import cached_stores, fingerprint
+from tadam.data.checksum import require_md5
+from tadam.data.decode import DECODER_VERSION, decode_bytes, decode_into
+from tadam.data.folder import SPLITS_FILE, class_files, load_files, read_splits, unreadable
+from tadam.data.source import Download, Progress, Source
+from tadam.data.store import ImageStore
+from tadam.errors import UserError
+
+DEFAULT_IMAGE_SIZE = 84
+FOLDER = "cub"
+IMAGES = "CUB_200_2011/images"
+ARCHIVE = "CUB_200_2011.tgz"
+CLASSES, IMAGE_COUNT = 200, 11_788
+MD5 = "97eceeb196236b17998738112f37df78"
+
+File = TypeVar("File", Path, str)
+
+
+def find(root: Path) -> list[Path]:
+    """The folder of images, else the archive."""
+    return [p for p in (root / FOLDER / IMAGES, root / FOLDER / ARCHIVE) if p.exists()][:1]
+
+
+def split_classes(names: Sequence[str]) -> dict[str, list[str]]:
+    """The split of Chen et al., by the number with which a class's name begins, 1 to 200."""
+    splits: dict[str, list[str]] = {"train": [], "val": [], "test": []}
+    for name in names:
+        number = name.partition(".")[0]
+        if not number.isdecimal():
+            raise UserError(f"cub has a folder {name!r}, no class such as 013.Bobolink: remove it")
+        splits[("test", "train", "val", "train")[int(number) % 4]].append(name)
+    return splits
+
+
+def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
+    """One store per split, classes and images in the order of their names."""
+    (found,) = find(root)
+    size = config.image_size or DEFAULT_IMAGE_SIZE
+    if found.is_dir():
+        files = _dealt(root, class_files(found))
+        return load_files(config.name, root / FOLDER, files, size, progress)
+
+    @cache
+    def listed() -> dict[str, dict[str, list[str]]]:
+        require_md5(found, MD5)
+        return _dealt(root, _archived(found))
+
+    def jobs() -> Iterator[tuple[int, Any]]:
+        ordered = [n for part in listed().values() for names in part.values() for n in names]
+        rows = {name: row for row, name in enumerate(ordered)}
+        for member in members(found):
+            if member.name in rows:
+                name = f"{member.name} in {found}"
+                yield rows[member.name], partial(decode_bytes, member.read(), name, size)
+
+    sources = [p for p in (found, root / FOLDER / SPLITS_FILE) if p.exists()]
+    key = f"{config.name}-{fingerprint(root, sources, DECODER_VERSION, size)}"
+    return cached_stores(
+        key,
+        (size, size, 3),
+        lambda: {s: {c: len(n) for c, n in part.items()} for s, part in listed().items()},
+        lambda out: decode_into(out, jobs(), progress),
+    )
+
+
+def verify(root: Path, progress: Progress | None = None) -> list[str]:
+    """Reads every image, and counts those of a folder; an archive has a checksum."""
+    (found,) = find(root)
+    try:
+        if found.is_dir():
+            classes = class_files(found)
+            files = [path for paths in classes.values() for path in paths]
+            problems = unreadable(files, progress)
+            if (len(classes), len(files)) != (CLASSES, IMAGE_COUNT):
+                problems.append(
+                    f"{found} has {len(classes)} classes and {len(files):,} images, not "
+                    f"{CLASSES} and {IMAGE_COUNT:,}: get it again"
+                )
+            return problems
+        load(root, DataConfig(CUB.name), progress)
+    except UserError as error:
+        return [str(error)]
+    return []
+
+
+def _dealt(root: Path, files: Mapping[str, list[File]]) -> dict[str, dict[str, list[File]]]:
+    """Files by class, dealt to the splits."""
+    path = root / FOLDER / SPLITS_FILE
+    splits = read_splits(path, list(files)) if path.exists() else split_classes(list(files))
+    return {split: {name: files[name] for name in names} for split, names in splits.items()}
+
+
+def _archived(path: Path) -> dict[str, list[str]]:
+    """The names of the images of every class in the archive, sorted."""
+    classes: dict[str, list[str]] = {}
+    for name in sorted(member.name for member in members(path)):
+        parts = PurePosixPath(name).parts
+        if "/".join(parts[:-2]) == IMAGES and not parts[-1].startswith("."):
+            classes.setdefault(parts[-2], []).append(name)
+    if not classes:
+        raise UserError(f"{path} has no {IMAGES}: get it again")
+    return classes
+
+
+CUB = Source(
+    name="cub",
+    summary="birds: Caltech-UCSD Birds-200-2011, the split of Chen et al.",
+    classes="100/50/50",
+    images="11,788",
+    size="84x84 or any",
+    licence="research and education, not commercial",
+    layout=f"{FOLDER}/{ARCHIVE} (or unpacked, {FOLDER}/{IMAGES}/)",
+    load=load,
+    verify=verify,
+    find=find,
+    downloads=(
+        Download(
+            f"https://data.caltech.edu/records/65de6-vp158/files/{ARCHIVE}",
+            path=f"{FOLDER}/{ARCHIVE}",
+            md5=MD5,
+        ),
+    ),
+    resizable=True,
+)

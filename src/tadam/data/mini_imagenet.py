@@ -1,0 +1,200 @@
+"""`mini_imagenet`: 100 classes of ImageNet, split by Ravi and Larochelle (2017), in three forms.
+
+Of these in the folder mini-imagenet, the first is read of which all three splits are there:
+
+* `mini-imagenet-cache-{train,val,test}.pkl`, pixels and the rows of each class in a pickle;
+* `few-shot-{train,val,test}.npz`, pixels and targets, as the authors of TADAM made them;
+* `{train,val,test}.csv`, Ravi's lists of file names and labels, and the files in `images/`.
+
+Ravi's split is in the files: which class is in which file.
+"""
+
+import csv
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tadam.config import DataConfig
+from tadam.data.cache import cached_stores, fingerprint
+from tadam.data.folder import load_files, unreadable
+from tadam.data.source import SPLITS, Progress, Source, count_problems, require_size
+from tadam.data.store import ImageStore
+from tadam.data.unpickle import load_pickle, out_of_memory
+from tadam.errors import UserError
+
+IMAGE_SIZE = 84
+FOLDER = "mini-imagenet"
+IMAGES = "images"
+FORMS = ("mini-imagenet-cache-{}.pkl", "few-shot-{}.npz", "{}.csv")
+#: Classes and images of each split.
+EXPECTED = {"train": (64, 38_400), "val": (16, 9_600), "test": (20, 12_000)}
+_LARGEST = 4 * 2**30
+
+#: Pixels (N, 84, 84, 3), and the rows of each class by name.
+_Part = tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]
+
+
+def find(root: Path) -> list[Path]:
+    """The files of the first form that is complete."""
+    for form in FORMS:
+        files = [root / FOLDER / form.format(split) for split in SPLITS]
+        if all(path.is_file() for path in files):
+            return files
+    return []
+
+
+def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
+    """One store per split, classes in the order of their names."""
+    files = find(root)
+    if files[0].suffix == ".csv":
+        return load_files(
+            config.name, root / FOLDER, _listed(root), config.image_size or IMAGE_SIZE, progress
+        )
+    require_size(config, IMAGE_SIZE)
+    key = f"{config.name}-{fingerprint(root, files)}"
+
+    def count() -> dict[str, dict[str, int]]:
+        parts = {split: _read(path)[1] for split, path in zip(SPLITS, files, strict=True)}
+        counts = {s: {name: len(rows) for name, rows in part.items()} for s, part in parts.items()}
+        _require_disjoint(root / FOLDER, counts)
+        return counts
+
+    def fill(out: npt.NDArray[np.uint8]) -> None:
+        start = 0
+        for done, path in enumerate(files):
+            if progress:
+                progress(done, len(files))
+            pixels, classes = _read(path)
+            for rows in classes.values():
+                out[start : start + len(rows)] = pixels[rows]
+                start += len(rows)
+
+    return cached_stores(key, (IMAGE_SIZE, IMAGE_SIZE, 3), count, fill)
+
+
+def verify(root: Path, progress: Progress | None = None) -> list[str]:
+    """Reads everything and counts classes and images."""
+    try:
+        if find(root)[0].suffix == ".csv":
+            files = [f for part in _listed(root).values() for paths in part.values() for f in paths]
+            problems = unreadable(files, progress)
+            if problems:
+                return problems
+        stores = load(root, DataConfig(MINI_IMAGENET.name), progress)
+    except UserError as error:
+        return [str(error)]
+    return count_problems(root / FOLDER, stores, EXPECTED)
+
+
+def _read(path: Path) -> _Part:
+    return _read_pickle(path) if path.suffix == ".pkl" else _read_npz(path)
+
+
+def _read_pickle(path: Path) -> _Part:
+    content = load_pickle(path, _LARGEST)
+    try:
+        pixels = content["image_data"]
+        classes = {
+            str(name): np.array(rows, np.int64)
+            for name, rows in sorted(content["class_dict"].items())
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise _not_mini_imagenet(path) from None
+    return _checked(path, pixels, classes)
+
+
+def _read_npz(path: Path) -> _Part:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(info.file_size for info in archive.infolist()) > _LARGEST:
+                raise UserError(f"{path} unfolds to more than such a file can hold: get it again")
+        with np.load(path, allow_pickle=False) as content:
+            pixels, targets = content["features"], content["targets"].astype(np.int64)
+    except UserError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError):
+        raise UserError(f"{path} is damaged or cut off: delete it and get it again") from None
+    except MemoryError:
+        raise out_of_memory(str(path)) from None
+    except (KeyError, TypeError, ValueError):  # also pickled objects
+        raise _not_mini_imagenet(path) from None
+    split = path.stem.rpartition("-")[2]
+    classes = {f"{split} {k:02}": np.flatnonzero(targets == k) for k in np.unique(targets)}
+    if targets.shape != pixels.shape[:1]:
+        raise _not_mini_imagenet(path)
+    return _checked(path, pixels, classes)
+
+
+def _checked(path: Path, pixels: Any, classes: dict[str, npt.NDArray[np.int64]]) -> _Part:
+    is_images = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8
+    if not is_images or pixels.shape[1:] != (IMAGE_SIZE, IMAGE_SIZE, 3) or not classes:
+        raise _not_mini_imagenet(path)
+    for rows in classes.values():
+        if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= len(pixels):
+            raise _not_mini_imagenet(path)
+    return pixels, classes
+
+
+def _not_mini_imagenet(path: Path) -> UserError:
+    return UserError(f"{path} holds something else than mini-ImageNet at 84 pixels: get it again")
+
+
+def _listed(root: Path) -> dict[str, dict[str, list[Path]]]:
+    """Image files by split and class, as the CSV files list them."""
+    folder = root / FOLDER
+    if not (folder / IMAGES).is_dir():
+        raise UserError(
+            f"{folder / IMAGES} is not there: it is to hold the images that the CSVs list"
+        )
+    present = set(os.listdir(folder / IMAGES))
+    listed: dict[str, dict[str, list[Path]]] = {}
+    for split in SPLITS:
+        path = folder / FORMS[-1].format(split)
+        classes: dict[str, list[Path]] = {}
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                rows = [(row["filename"], row["label"]) for row in csv.DictReader(file)]
+        except (KeyError, csv.Error, UnicodeDecodeError):
+            raise UserError(f"{path} must be a CSV file with columns filename and label") from None
+        for name, label in rows:
+            if name not in present:
+                raise UserError(f"{path} lists {name!r}, which is not in {folder / IMAGES}")
+            classes.setdefault(label, []).append(folder / IMAGES / name)
+        if not classes:
+            raise UserError(f"{path} lists no image: get it again")
+        listed[split] = dict(sorted(classes.items()))
+    _require_disjoint(folder, listed)
+    return listed
+
+
+def _require_disjoint(folder: Path, classes: "dict[str, dict[str, Any]]") -> None:
+    seen: dict[str, str] = {}
+    for split, names in classes.items():
+        for name in names:
+            if name in seen:
+                raise UserError(
+                    f"class {name!r} is in {seen[name]} and in {split} of {folder}: "
+                    "a class is in one split"
+                )
+            seen[name] = split
+
+
+MINI_IMAGENET = Source(
+    name="mini_imagenet",
+    summary="the paper's: 100 classes of ImageNet (Ravi and Larochelle)",
+    classes="64/16/20",
+    images="60,000",
+    size="84x84",
+    licence="ImageNet's terms: research, not commercial",
+    layout=f"{FOLDER}/mini-imagenet-cache-{{train,val,test}}.pkl (or few-shot-*.npz, or Ravi's "
+    "*.csv with images/)",
+    load=load,
+    verify=verify,
+    find=find,
+    resizable=True,
+)

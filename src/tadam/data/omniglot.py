@@ -1,0 +1,175 @@
+"""`omniglot` and `omniglot_rotated`: handwritten characters of 50 alphabets, 20 drawings of each.
+
+The split is the one of Vinyals et al. (2016) as Snell et al. (2017) published it: of the characters
+in alphabetical order, background before evaluation, the first 1200 are for training, five whole
+alphabets of these for validation, and the rest for test. `omniglot_rotated` takes each character
+turned by 90, 180 and 270 degrees for a class of its own, as both papers do.
+
+Drawings are published as black ink on white; here ink is white (255) on black (0), so that most of
+an image is zero.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tadam.config import DataConfig
+from tadam.data.archive import members
+from tadam.data.cache import cached_stores, fingerprint
+from tadam.data.decode import DECODER_VERSION, Pixels, decode_bytes, decode_into
+from tadam.data.source import SPLITS, Download, Progress, Source
+from tadam.data.store import ImageStore
+from tadam.errors import UserError
+
+DEFAULT_IMAGE_SIZE = 28
+FOLDER = "omniglot"
+ARCHIVES = ("images_background.zip", "images_evaluation.zip")
+DRAWINGS = {"images_background.zip": 964 * 20, "images_evaluation.zip": 659 * 20}
+#: SHA-256 over the drawings, see `_digest`: the same however they are zipped.
+CONTENT = {
+    "images_background.zip": "07356096b8076fcf915341f8715e94822249e2a4d5b999fd2d0f6cf9ebffebd5",
+    "images_evaluation.zip": "f5165eb5f20d18e13c6515650b69a42a2c0507506969d410ba5e4a1c572bd542",
+}
+_MD5 = {
+    "images_background.zip": "68d2efa1b9178cc56df9314c21c6e718",
+    "images_evaluation.zip": "6b91aef0f799c5bb55b94e3f2daec811",
+}
+VAL_ALPHABETS = frozenset(
+    {"Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhedruli_(Georgian)"}
+)
+FIRST_OF_TEST = "Gurmukhi/character42"  # and of the evaluation alphabets all that follow
+_ROTATIONS = ("rot000", "rot090", "rot180", "rot270")  # counter-clockwise
+
+
+def split_of(archive: str, character: str) -> str:
+    """The split of a character such as "Greek/character01"."""
+    if archive == ARCHIVES[0]:
+        return "val" if character.partition("/")[0] in VAL_ALPHABETS else "train"
+    return "test" if character >= FIRST_OF_TEST else "train"
+
+
+def find(root: Path) -> list[Path]:
+    """Both archives if both are there."""
+    files = [root / FOLDER / name for name in ARCHIVES]
+    return files if all(path.is_file() for path in files) else []
+
+
+def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
+    """One store per split, of one channel; characters and drawings in the order of their names."""
+    files, size = find(root), config.image_size or DEFAULT_IMAGE_SIZE
+    key = f"{FOLDER}-{fingerprint(root, files, DECODER_VERSION, size)}"
+
+    def fill(out: npt.NDArray[np.uint8]) -> None:
+        classes = [c for characters in _characters(files).values() for c in characters.values()]
+        rows = {name: row for row, name in enumerate(chain.from_iterable(classes))}
+        jobs = (
+            (rows[name], partial(_ink, content, f"{name} in {path}", size))
+            for path in files
+            for name, content in _drawings(path)
+        )
+        decode_into(out, jobs, progress)
+
+    return cached_stores(key, (size, size, 1), lambda: _counts(_characters(files)), fill)
+
+
+def load_rotated(
+    root: Path, config: DataConfig, progress: Progress | None = None
+) -> dict[str, ImageStore]:
+    """The same with four classes for every character."""
+    return {split: _rotated(store) for split, store in load(root, config, progress).items()}
+
+
+def verify(root: Path, progress: Progress | None = None) -> list[str]:
+    """Compares all drawings with the published ones."""
+    problems = []
+    for done, path in enumerate(find(root)):
+        if progress:
+            progress(done, len(ARCHIVES))
+        try:
+            if _digest(path) != CONTENT[path.name]:
+                problems.append(f"{path} holds other drawings than were published: get it again")
+        except UserError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _characters(files: list[Path]) -> dict[str, dict[str, list[str]]]:
+    """The names of the drawings of every character, by split."""
+    classes: dict[str, dict[str, list[str]]] = {split: {} for split in SPLITS}
+    for path in files:
+        names = sorted(m.name for m in members(path) if m.name.endswith(".png"))
+        if len(names) != DRAWINGS[path.name]:
+            raise UserError(
+                f"{path} has {len(names)} drawings, not {DRAWINGS[path.name]}: get it again"
+            )
+        for name in names:
+            character = "/".join(name.split("/")[-3:-1])
+            part = classes[split_of(path.name, character)]
+            part.setdefault(character, []).append(name)
+    return classes
+
+
+def _counts(classes: dict[str, dict[str, list[str]]]) -> dict[str, dict[str, int]]:
+    return {split: {c: len(names) for c, names in part.items()} for split, part in classes.items()}
+
+
+def _drawings(path: Path) -> Iterator[tuple[str, bytes]]:
+    return ((m.name, m.read()) for m in members(path) if m.name.endswith(".png"))
+
+
+def _ink(content: bytes, name: str, size: int) -> Pixels:
+    """(size, size, 1), white on black."""
+    return 255 - decode_bytes(content, name, size)[:, :, :1]
+
+
+def _rotated(store: ImageStore) -> ImageStore:
+    turned: list[npt.NDArray[np.uint8]] = []
+    for start, stop in zip(store.offsets[:-1], store.offsets[1:], strict=True):
+        turned += [np.rot90(store.images[start:stop], k, axes=(1, 2)) for k in range(4)]
+    names = [f"{name}/{turn}" for name in store.class_names for turn in _ROTATIONS]
+    counts = np.repeat(store.counts, len(_ROTATIONS)).tolist()
+    return ImageStore.from_counts(np.concatenate(turned), counts, names)
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    for name, content in sorted(_drawings(path)):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    return digest.hexdigest()
+
+
+OMNIGLOT = Source(
+    name="omniglot",
+    summary="handwritten characters, the split of Vinyals et al.",
+    classes="1028/172/423",
+    images="32,460",
+    size="28x28 or any, grey",
+    licence="MIT",
+    layout="omniglot/images_background.zip and omniglot/images_evaluation.zip",
+    load=load,
+    verify=verify,
+    find=find,
+    downloads=tuple(
+        Download(
+            f"https://raw.githubusercontent.com/brendenlake/omniglot/master/python/{name}",
+            path=f"{FOLDER}/{name}",
+            md5=_MD5[name],
+        )
+        for name in ARCHIVES
+    ),
+    resizable=True,
+)
+OMNIGLOT_ROTATED = replace(
+    OMNIGLOT,
+    name="omniglot_rotated",
+    summary="the same, with quarter turns as classes of their own",
+    classes="4112/688/1692",
+    images="129,840",
+    load=load_rotated,
+)

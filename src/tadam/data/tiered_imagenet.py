@@ -1,0 +1,123 @@
+"""`tiered_imagenet`: 608 classes of ImageNet, split by 34 broader ones (Ren et al. 2018).
+
+Read from the files of the authors' archive in the folder tiered-imagenet: PNGs in
+`{train,val,test}_images_png.pkl`, classes in `{train,val,test}_labels.pkl`. The split is in the
+files. Reading takes as much memory as the largest file, once: then the pixels are in the cache.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tadam.config import DataConfig
+from tadam.data.cache import cached_stores, fingerprint
+from tadam.data.decode import DECODER_VERSION, decode_bytes, decode_into
+from tadam.data.source import SPLITS, Progress, Source, count_problems
+from tadam.data.store import ImageStore
+from tadam.data.unpickle import load_pickle
+from tadam.errors import UserError
+
+DEFAULT_IMAGE_SIZE = 84
+FOLDER = "tiered-imagenet"
+#: Classes and images of each split.
+EXPECTED = {"train": (351, 448_695), "val": (97, 124_261), "test": (160, 206_209)}
+_LARGEST_IMAGES, _LARGEST_LABELS = 16 * 2**30, 256 * 2**20
+
+
+def find(root: Path) -> list[Path]:
+    """All six files if they are there: images and labels of each split."""
+    files = [path for split in SPLITS for path in _paths(root, split)]
+    return files if all(path.is_file() for path in files) else []
+
+
+def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
+    """One store per split, classes in the order of their labels."""
+    size = config.image_size or DEFAULT_IMAGE_SIZE
+    key = f"{config.name}-{fingerprint(root, find(root), DECODER_VERSION, size)}"
+
+    def count() -> dict[str, dict[str, int]]:
+        return {split: _counts(*_labels(_paths(root, split)[1])) for split in SPLITS}
+
+    def jobs() -> Iterator[tuple[int, Any]]:
+        start = 0
+        for split in SPLITS:
+            images, labels = _paths(root, split)
+            order = np.argsort(_labels(labels)[0], kind="stable")
+            contents = _images(images, len(order))
+            for row, i in enumerate(order):
+                png = contents[i].tobytes()
+                yield start + row, partial(decode_bytes, png, f"image {i} of {images}", size)
+            start += len(order)
+            del contents  # gigabytes: gone before the next ones come
+
+    return cached_stores(
+        key, (size, size, 3), count, lambda out: decode_into(out, jobs(), progress)
+    )
+
+
+def verify(root: Path, progress: Progress | None = None) -> list[str]:
+    """Reads everything and counts classes and images."""
+    try:
+        stores = load(root, DataConfig(TIERED_IMAGENET.name), progress)
+    except UserError as error:
+        return [str(error)]
+    return count_problems(root / FOLDER, stores, EXPECTED)
+
+
+def _paths(root: Path, split: str) -> tuple[Path, Path]:
+    return root / FOLDER / f"{split}_images_png.pkl", root / FOLDER / f"{split}_labels.pkl"
+
+
+def _labels(path: Path) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The class of each image, (N,), and the name of each class."""
+    content = load_pickle(path, _LARGEST_LABELS)
+    try:
+        labels = np.array(content["label_specific"], np.int64)
+        names = [_text(name) for name in content["label_specific_str"]]
+        known = labels.ndim == 1 and (np.unique(labels) == np.arange(len(names))).all()
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        known = False
+    if not known:
+        raise UserError(f"{path} holds something else than tiered-ImageNet's labels: get it again")
+    return labels, names
+
+
+def _counts(labels: npt.NDArray[np.int64], names: list[str]) -> dict[str, int]:
+    """Images of each class; ImageNet has two kinds of crane, so a second one gets its number."""
+    unique = [n if n not in names[:k] else f"{n} ({k})" for k, n in enumerate(names)]
+    return dict(zip(unique, np.bincount(labels).tolist(), strict=True))
+
+
+def _images(path: Path, count: int) -> list[npt.NDArray[np.uint8]]:
+    """Each image as the bytes of a PNG."""
+    images = load_pickle(path, _LARGEST_IMAGES)
+    if (
+        not isinstance(images, list)
+        or len(images) != count
+        or not all(isinstance(i, np.ndarray) and i.dtype == np.uint8 for i in images)
+    ):
+        raise UserError(f"{path} is not a list of {count:,} PNG images: get it again")
+    return images
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode("utf-8") if isinstance(name, bytes) else str(name)
+
+
+TIERED_IMAGENET = Source(
+    name="tiered_imagenet",
+    summary="608 classes of ImageNet, split by broader class (Ren et al.)",
+    classes="351/97/160",
+    images="779,165",
+    size="84x84 or any",
+    licence="ImageNet's terms: research, not commercial",
+    layout=f"{FOLDER}/{{train,val,test}}_images_png.pkl and _labels.pkl",
+    load=load,
+    verify=verify,
+    find=find,
+    resizable=True,
+)

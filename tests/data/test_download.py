@@ -1,0 +1,230 @@
+"""Downloads from a server on this machine: resumed, checked, and never half in place."""
+
+import hashlib
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from tadam.data import download as module
+from tadam.data.download import fetch
+from tadam.data.source import Download
+from tadam.errors import RunFailed
+
+CONTENT = random.Random(0).randbytes(1_000_000)
+MD5 = hashlib.md5(CONTENT).hexdigest()
+
+
+class Server(BaseHTTPRequestHandler):
+    """Serves CONTENT in the way that the path names, and remembers the ranges asked for."""
+
+    ranges: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        asked = self.headers["Range"]
+        Server.ranges.append(asked)
+        way = self.path.strip("/").partition("/")[0]
+        if way == "missing":
+            self.send_error(404)
+            return
+        if way == "busy":
+            self.send_error(503)
+            return
+        if way == "page":
+            self.answer(200, b"Please sign in", "text/html; charset=utf-8")
+            return
+        if way == "disguised-page":
+            self.answer(200, b"\n<!DOCTYPE html><title>Sign in</title>")
+            return
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        if way == "no-ranges" or not start:
+            self.answer(200, CONTENT, cut=way in ("cut", "no-length-cut"), length="no-" not in way)
+        elif start >= len(CONTENT):
+            self.send_error(416)
+        else:
+            self.answer(206, CONTENT[start:], start=start)
+
+    def answer(
+        self,
+        status: int,
+        content: bytes,
+        kind: str = "application/x-gzip",
+        start: int = 0,
+        cut: bool = False,
+        length: bool = True,
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        if length:
+            self.send_header("Content-Length", str(len(content)))
+        if status == 206:
+            last = len(CONTENT) - 1
+            self.send_header("Content-Range", f"bytes {start}-{last}/{len(CONTENT)}")
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if cut else content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{httpd.server_port}"
+    httpd.shutdown()
+    httpd.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy_and_no_memory(monkeypatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    Server.ranges.clear()
+
+
+@pytest.fixture
+def get(server, tmp_path):
+    """Fetches the file in a certain way."""
+
+    def run(way: str, md5: str = MD5, progress=None) -> Path:
+        url = f"{server}/{way}/file.tar.gz"
+        return fetch(Download(url, "sub/file.tar.gz", md5), tmp_path, progress)
+
+    return run
+
+
+@pytest.fixture
+def part(tmp_path) -> Path:
+    """Where a download that is not finished lies."""
+    (tmp_path / "sub").mkdir()
+    return tmp_path / "sub" / "file.tar.gz.part"
+
+
+def failure(call) -> str:
+    """The one sentence of a download that failed."""
+    with pytest.raises(RunFailed) as error:
+        call()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def left(tmp_path: Path) -> list[str]:
+    return sorted(p.name for p in tmp_path.rglob("*") if p.is_file())
+
+
+def test_a_file_arrives_whole_and_nothing_else_is_left(get, tmp_path):
+    calls = []
+    path = get("file", progress=lambda *done: calls.append(done))
+    assert path == tmp_path / "sub" / "file.tar.gz"
+    assert path.read_bytes() == CONTENT
+    assert left(tmp_path) == ["file.tar.gz"]
+    assert calls[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+
+
+def test_a_file_that_is_there_is_neither_fetched_nor_touched(get, part):
+    path = part.with_suffix("")
+    path.write_bytes(b"mine")
+    assert get("file") == path
+    assert path.read_bytes() == b"mine"
+    assert Server.ranges == []
+
+
+def test_a_download_goes_on_from_where_it_stopped(get, part, tmp_path):
+    part.write_bytes(CONTENT[:300_000])
+    calls = []
+    assert get("file", progress=lambda *done: calls.append(done)).read_bytes() == CONTENT
+    assert Server.ranges == ["bytes=300000-"]
+    assert calls[0][0] > 300_000
+    assert calls[-1] == (len(CONTENT), len(CONTENT))
+    assert left(tmp_path) == ["file.tar.gz"]
+
+
+def test_a_connection_that_ends_too_early_keeps_what_came_and_says_so(get, tmp_path):
+    text = failure(lambda: get("cut"))
+    assert "the connection ended 500,000 bytes too early" in text
+    assert text.endswith(
+        f"run the command again to go on from the 500,000 bytes in "
+        f"{tmp_path / 'sub' / 'file.tar.gz.part'}"
+    )
+    assert left(tmp_path) == ["file.tar.gz.part"]
+    assert get("cut").read_bytes() == CONTENT  # the second request starts in the middle
+    assert Server.ranges == [None, "bytes=500000-"]
+
+
+def test_a_server_that_ignores_ranges_starts_the_file_anew(get, part):
+    part.write_bytes(b"x" * 300_000)
+    assert get("no-ranges").read_bytes() == CONTENT
+    assert Server.ranges == ["bytes=300000-"]
+
+
+def test_a_server_that_does_not_tell_the_length_will_do(get):
+    assert get("no-length").read_bytes() == CONTENT
+
+
+def test_a_part_that_is_whole_already_is_put_in_place(get, part, tmp_path):
+    part.write_bytes(CONTENT)
+    assert get("file").read_bytes() == CONTENT
+    assert left(tmp_path) == ["file.tar.gz"]
+
+
+def test_a_wrong_checksum_is_one_sentence_and_leaves_nothing(get, tmp_path):
+    text = failure(lambda: get("file", md5="0" * 32))
+    assert f"is not the file that was published (md5 {MD5}, not {'0' * 32})" in text
+    assert text.endswith(
+        f"try again, or put the file at {tmp_path / 'sub' / 'file.tar.gz'} yourself"
+    )
+    assert left(tmp_path) == []
+
+
+def test_a_part_of_another_file_fails_once_and_then_starts_anew(get, part):
+    part.write_bytes(b"x" * 300_000)
+    assert "is not the file that was published" in failure(lambda: get("file"))
+    assert get("file").read_bytes() == CONTENT
+
+
+def test_a_file_cut_off_without_a_length_is_found_by_its_checksum(get, tmp_path):
+    assert "is not the file that was published" in failure(lambda: get("no-length-cut"))
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("way", ["page", "disguised-page"])
+def test_a_web_page_is_recognised_and_not_kept(get, tmp_path, way):
+    text = failure(lambda: get(way))
+    assert "answered with a web page instead of the file" in text
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("way", ["page", "disguised-page"])
+def test_a_web_page_does_not_replace_half_a_download(get, part, way):
+    part.write_bytes(CONTENT[:1000])
+    assert "web page" in failure(lambda: get(way))
+    assert part.read_bytes() == CONTENT[:1000]
+
+
+@pytest.mark.parametrize(("way", "answer"), [("missing", "404 Not Found"), ("busy", "503")])
+def test_an_error_of_the_server_is_one_sentence(get, tmp_path, way, answer):
+    assert f"answered {answer}" in failure(lambda: get(way))
+    assert left(tmp_path) == []
+
+
+def test_a_server_that_is_not_there_is_one_sentence(tmp_path):
+    gone = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    gone.server_close()
+    url = f"http://127.0.0.1:{gone.server_port}/x"
+    text = failure(lambda: fetch(Download(url, "x", MD5), tmp_path))
+    assert text.startswith(f"the download of {url} stopped (")
+    assert "0 bytes in" in text
+
+
+def test_a_server_that_falls_silent_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
+        assert "timed out" in failure(lambda: fetch(Download(url, "x", MD5), tmp_path))

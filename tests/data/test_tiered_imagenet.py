@@ -1,0 +1,152 @@
+"""tiered-ImageNet: each PNG of the pickles in its class, and what is wrong is one sentence."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_files import TIERED_IMAGENET, png, write_tiered_imagenet
+from tadam.config import DataConfig
+from tadam.data import tiered_imagenet
+from tadam.data.catalogue import load_splits, verify
+from tadam.errors import UserError
+
+CONFIG = DataConfig("tiered_imagenet")
+PUBLISHED = tiered_imagenet.EXPECTED
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """A small data set, and a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
+    expected = {split: (len(names), 3 * len(names)) for split, names in TIERED_IMAGENET.items()}
+    monkeypatch.setattr(tiered_imagenet, "EXPECTED", expected)
+    return write_tiered_imagenet(tmp_path / "data")
+
+
+def message() -> str:
+    """The one sentence of a user's mistake, which verifying finds too."""
+    with pytest.raises(UserError) as error:
+        load_splits(CONFIG)
+    text = str(error.value)
+    assert "\n" not in text
+    assert verify("tiered_imagenet") == [text]
+    return text
+
+
+def test_every_image_is_in_its_class_and_split():
+    for _ in range(2):  # read, then from the cache
+        stores = load_splits(CONFIG)
+        assert stores["train"].class_names == ("crane", "wolf", "crane (2)")
+        assert stores["test"].class_names == ("ant", "bee")
+        for s, (split, names) in enumerate(TIERED_IMAGENET.items()):
+            expected = [(100 + s, 50 * k, 70 * i) for k in range(len(names)) for i in range(3)]
+            store = stores[split]
+            assert store.images.shape[1:] == (84, 84, 3)
+            assert [tuple(p) for p in store.images[:, 40, 40].tolist()] == expected
+            assert (store.counts == 3).all()
+
+
+def test_another_size_can_be_had():
+    assert load_splits(DataConfig("tiered_imagenet", image_size=32))["val"].image_size == 32
+
+
+def test_a_second_load_reads_no_pickle(monkeypatch):
+    load_splits(CONFIG)
+    monkeypatch.setattr(tiered_imagenet, "load_pickle", lambda *_: pytest.fail("read again"))
+    load_splits(CONFIG)
+
+
+@pytest.mark.parametrize("name", ["val_labels.pkl", "test_images_png.pkl"])
+def test_a_changed_file_is_noticed(folder, monkeypatch, name):
+    load_splits(CONFIG)
+    os.utime(folder / name, ns=(0, 12345))
+    read, real = [], tiered_imagenet.load_pickle
+    monkeypatch.setattr(tiered_imagenet, "load_pickle", lambda *a: read.append(a) or real(*a))
+    load_splits(CONFIG)
+    assert read
+
+
+def test_without_one_of_the_files_the_sentence_says_what_to_put_where(folder):
+    (folder / "val_labels.pkl").unlink()
+    with pytest.raises(UserError) as error:
+        load_splits(CONFIG)
+    assert str(error.value) == (
+        f"tiered_imagenet is not in {folder.parent}: put tiered-imagenet/{{train,val,test}}_images_"
+        "png.pkl and _labels.pkl there, or choose another folder with --data"
+    )
+
+
+def test_good_files_are_verified_and_counted(folder, monkeypatch):
+    assert verify("tiered_imagenet") == []
+    monkeypatch.setitem(tiered_imagenet.EXPECTED, "test", (2, 7))
+    assert verify("tiered_imagenet") == [
+        f"test of {folder} has 2 classes and 6 images, not 2 and 7: get it again"
+    ]
+
+
+def test_the_published_counts_add_up_to_608_classes_of_779165_images():
+    classes, images = zip(*PUBLISHED.values(), strict=True)
+    assert (sum(classes), sum(images)) == (608, 779_165)
+
+
+class Attack:
+    def __reduce__(self):
+        return print, ("run",)
+
+
+@pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
+def test_a_malicious_pickle_is_one_sentence(folder, name, capsys):
+    (folder / name).write_bytes(pickle.dumps([Attack()]))
+    assert message().startswith(f"{folder / name} asks for")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
+def test_a_truncated_pickle_is_one_sentence(folder, name):
+    (folder / name).write_bytes((folder / name).read_bytes()[:150])
+    assert message() == f"{folder / name} is damaged or cut off: delete it and get it again"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [1],
+        {"label_specific_str": ["gar"]},
+        {"label_specific": [0, 0, 1], "label_specific_str": ["gar"]},
+        {"label_specific": [0, 0, 0], "label_specific_str": ["gar", "pike"]},
+        {"label_specific": [-1, 0, 0], "label_specific_str": ["gar"]},
+        {"label_specific": [[0], [0]], "label_specific_str": ["gar"]},
+        {"label_specific": ["a"], "label_specific_str": ["gar"]},
+    ],
+    ids=range(7),
+)
+def test_labels_of_something_else_are_one_sentence(folder, content):
+    path = folder / "val_labels.pkl"
+    path.write_bytes(pickle.dumps(content))
+    assert message() == (f"{path} holds something else than tiered-ImageNet's labels: get it again")
+
+
+@pytest.mark.parametrize(
+    "content", [{}, [], [b"x"] * 3, [np.zeros(5, np.float32)] * 3, [np.zeros(5, np.uint8)] * 4]
+)
+def test_images_of_something_else_are_one_sentence(folder, content):
+    path = folder / "val_images_png.pkl"
+    path.write_bytes(pickle.dumps(content))
+    assert message() == f"{path} is not a list of 3 PNG images: get it again"
+
+
+def test_a_png_that_is_damaged_is_one_sentence(folder):
+    path = folder / "val_images_png.pkl"
+    good = np.frombuffer(png(np.zeros((84, 84, 3), np.uint8)), np.uint8)
+    path.write_bytes(pickle.dumps([good, np.zeros(50, np.uint8), good]))
+    assert message().startswith(f"image 1 of {path} is not an image")
+
+
+def test_names_that_python_2_wrote_become_text(folder):
+    content = {"label_specific": [0, 0, 0], "label_specific_str": ["caf\u00e9".encode()]}
+    (folder / "val_labels.pkl").write_bytes(pickle.dumps(content))
+    assert load_splits(CONFIG)["val"].class_names == ("café",)
