@@ -8,31 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tadam.cli import main
+from command_line import assert_one_sentence
 from tiny import SETTINGS, arguments, write_image_folder
-
-
-class Result:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Runs `tadam ARGS` in this process."""
-
-    def run(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["tadam", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +29,6 @@ def trained(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_arguments(dataset: object, out: Path, *settings: str) -> list[object]:
     changes = arguments((*SETTINGS, *settings))
     return ["train", "images", "--dataset", f"folder:{dataset}", "--out", out, *changes]
-
-
-def assert_one_sentence(result: Result, *words: str) -> None:
-    assert result.code == 2, result.err
-    assert result.err.count("\n") == 1
-    assert result.err.startswith("error: ")
-    assert "Traceback" not in result.err
-    for word in words:
-        assert word in result.err
 
 
 def test_help_of_every_command_fits_a_screen_and_needs_no_torch(tadam) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from tadam.cli_bench import bench
 from tadam.errors import RunFailed, UserError
 from tadam.terminal import err, out, percent, print_evaluation, print_json, progress_bar
 
@@ -28,6 +29,7 @@ reproduce_app = typer.Typer(help="Check the paper's claims.", no_args_is_help=Tr
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
+app.command()(bench)
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
