@@ -5,6 +5,7 @@ torch is imported inside the commands, so that --help answers at once.
 
 import io
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -106,11 +107,25 @@ def train(
     settings: Settings = None,
     resume: Resume = False,
     device: Device = "auto",
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say how long it would take here.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Train a model by a recipe ('tadam recipes' lists them)."""
-    from tadam.training.progress import TerminalReporter
+    from tadam.training.progress import TerminalReporter, print_estimate
     from tadam.training.run import train as run
 
+    if estimate:
+        from tadam.training.estimate import estimate as try_out
+
+        with err.status("trying a few steps"):
+            expected = try_out(recipe, dataset=dataset, settings=settings or [], device=device)
+        if as_json:
+            print_json(expected.to_json())
+        else:
+            print_estimate(out, expected)
+        return
     folder = folder or Path("runs") / Path(recipe).stem
     if resume and not folder.exists():
         err.print(f"nothing to resume in {folder}: starting", soft_wrap=True)
@@ -123,6 +138,9 @@ def train(
         device=device,
         reporter=TerminalReporter(err),
     )
+    if as_json:
+        print_json({**asdict(result), "folder": str(result.folder)})
+        return
     out.print(
         f"best validation accuracy {percent(result.best_accuracy, result.best_ci95)} at step "
         f"{result.best_step} of {result.steps}, {result.seconds / 60:.1f} minutes; "
@@ -239,8 +257,6 @@ def lemma1(
 @data_app.command("list")
 def data_list(as_json: Json = False) -> None:
     """What there is, and how to get it."""
-    from dataclasses import asdict
-
     from tadam.data.catalogue import SOURCES
 
     if as_json:
