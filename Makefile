@@ -1,5 +1,6 @@
 # make demo: set up and train, evaluate and report on the built-in benchmark (under 5 minutes).
 # make test: set up and run every check that CI runs.
+# make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
 PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -18,7 +19,7 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/mypy
 
 bench: $(VENV)/.dev
-	$(VENV)/bin/python -m benchmarks
+	$(VENV)/bin/tadam bench
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

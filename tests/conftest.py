@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from command_line import CommandLine
 from tadam.data.store import ImageStore
 
 # The same examples in every run, and no failure because the machine was busy.
@@ -33,6 +34,12 @@ def store_of(counts: Sequence[int], size: int = 2, channels: int = 3) -> ImageSt
     shape = (sum(counts), size, size, channels)
     images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     return ImageStore.from_counts(images, counts, [f"c{k}" for k in range(len(counts))])
+
+
+@pytest.fixture
+def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Runs `tadam ARGS` in this process."""
+    return CommandLine(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

@@ -3,21 +3,13 @@
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from command_line import assert_one_sentence, run_tadam
+from command_line import assert_one_sentence
 from tiny import SETTINGS, arguments, write_image_folder
-
-
-@pytest.fixture
-def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Runs `tadam ARGS` in this process."""
-
-    return partial(run_tadam, monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from command_line import assert_one_sentence, run_tadam
+from command_line import CommandLine, assert_one_sentence
 from data_files import md5, write_cifar100
 from tadam.data import catalogue, cifar100
 from tadam.data.catalogue import SOURCES
@@ -25,7 +25,7 @@ from tiny import SETTINGS, arguments
 def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     """Runs `tadam ARGS` in this process, with no data but what --data names."""
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "nowhere"))  # and undoes what --data sets
-    return partial(run_tadam, monkeypatch, capsys)
+    return CommandLine(monkeypatch, capsys)
 
 
 @pytest.fixture

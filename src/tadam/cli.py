@@ -5,12 +5,14 @@ torch is imported inside the commands, so that --help answers at once.
 
 import io
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from tadam.cli_bench import bench
 from tadam.cli_data import data_app
 from tadam.cli_options import DataDir, Json
 from tadam.errors import RunFailed, UserError
@@ -29,6 +31,7 @@ reproduce_app = typer.Typer(help="Check the paper's claims.", no_args_is_help=Tr
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
+app.command()(bench)
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Settings = Annotated[
@@ -105,11 +108,25 @@ def train(
     resume: Resume = False,
     device: Device = "auto",
     data: DataDir = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say how long it would take here.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Train a model by a recipe ('tadam recipes' lists them)."""
-    from tadam.training.progress import TerminalReporter
+    from tadam.training.progress import TerminalReporter, print_estimate
     from tadam.training.run import train as run
 
+    if estimate:
+        from tadam.training.estimate import estimate as try_out
+
+        with err.status("trying a few steps"):
+            expected = try_out(recipe, dataset=dataset, settings=settings or [], device=device)
+        if as_json:
+            print_json(expected.to_json())
+        else:
+            print_estimate(out, expected)
+        return
     folder = folder or Path("runs") / Path(recipe).stem
     if resume and not folder.exists():
         err.print(f"nothing to resume in {folder}: starting", soft_wrap=True)
@@ -122,6 +139,9 @@ def train(
         device=device,
         reporter=TerminalReporter(err),
     )
+    if as_json:
+        print_json({**asdict(result), "folder": str(result.folder)})
+        return
     out.print(
         f"best validation accuracy {percent(result.best_accuracy, result.best_ci95)} at step "
         f"{result.best_step} of {result.steps}, {result.seconds / 60:.1f} minutes; "

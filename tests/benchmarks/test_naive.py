@@ -5,10 +5,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks.naive import NaiveTadam, NaiveTrainer, load_images
 from tadam import native
+from tadam.benchmarks.naive import NaiveTadam, NaiveTrainer, evaluate, load_images, sampled_logits
 from tadam.config import Config
+from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
+from tadam.evaluation import evaluate_tasks
 from tadam.model import InputSpec, Tadam, build_model, initialise
 from tadam.training.trainer import Trainer
 
@@ -27,9 +29,10 @@ def store() -> ImageStore:
     return ImageStore.from_counts(images, [12] * CLASSES, [f"class {k}" for k in range(CLASSES)])
 
 
-def config_with(tasks: int) -> Config:
+def config_with(tasks: int, conditioned: bool = True) -> Config:
     return Config().updated(
         {
+            "conditioning": {"enabled": conditioned},
             "episode": {"shot": 2, "queries": 10, "tasks": tasks},
             "backbone": {"width": 4, "initialisation": "he"},
             "metric": {"alpha": 2.0},
@@ -141,6 +144,32 @@ def test_two_whole_steps_give_the_same_losses_weights_and_statistics(store: Imag
     for name, buffer in model.named_buffers():
         if not name.endswith("num_batches_tracked"):
             close(buffer, naive.model.buffers[name], name)
+
+
+@pytest.mark.parametrize("conditioned", [True, False])
+def test_evaluation_gives_the_same_logits_and_accuracies(
+    store: ImageStore, conditioned: bool
+) -> None:
+    config = config_with(1, conditioned)
+    model = model_with(config, store).eval()
+    naive = NaiveTadam(model, config.backbone.pools)
+    sampler = EpisodeSampler(store, way=3, shot=2, queries=20, seed=5)
+    accuracies = evaluate(naive, sampler, range(8))
+    ours = evaluate_tasks(model, sampler, 8, both=False)
+    assert np.mean(accuracies) == pytest.approx(ours.accuracy)
+    assert ours.ci95 == pytest.approx(1.96 * np.std(accuracies, ddof=1) / 8**0.5)
+    assert len(set(accuracies)) > 2  # some tasks are harder: the comparison can fail
+
+    episode = sampler.task(3)
+    support, query = (
+        torch.from_numpy(store.images[rows]).permute(0, 1, 4, 2, 3)
+        for rows in (episode.support, episode.query)
+    )
+    with torch.no_grad():
+        logits = model(support, torch.from_numpy(episode.support_labels), query, way=3)
+        expected, labels = sampled_logits(naive, sampler, 3)
+    close(logits[0], expected)
+    np.testing.assert_array_equal(labels, episode.query_labels[0])
 
 
 def test_images_are_loaded_channels_first(store: ImageStore) -> None:

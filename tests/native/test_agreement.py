@@ -59,9 +59,7 @@ def test_training_and_accuracy_do_not_depend_on_the_core(monkeypatch):
     assert difference[0].max() < 1e-4
     assert difference[1].max() < 5e-3
     assert difference.mean() < 0.15
-    assert (
-        expected[-5:].mean() < 0.9 * expected[:5].mean()
-    )  # it learns
+    assert expected[-5:].mean() < 0.9 * expected[:5].mean()  # it learns
     images = torch.from_numpy(splits["val"].images[:64]).permute(0, 3, 1, 2)
     with torch.no_grad():
         model.eval()

@@ -5,8 +5,13 @@ import math
 
 import pytest
 
-from tadam.config import AuxiliaryConfig, ScheduleConfig
-from tadam.training.schedule import auxiliary_probability, learning_rate_factor
+from tadam.config import AuxiliaryConfig, Config, ScheduleConfig
+from tadam.training.schedule import (
+    auxiliary_probability,
+    learning_rate_factor,
+    makes_auxiliary_update,
+    validates_after,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +65,18 @@ def test_auxiliary_probability_is_zero_without_co_training():
 def test_auxiliary_probability_settings():
     config = AuxiliaryConfig(probability=0.8, decay=0.5, decay_steps=2)
     assert [auxiliary_probability(t, 4, config) for t in range(4)] == [0.8, 0.8, 0.4, 0.4]
+
+
+def test_validations_come_at_their_interval_and_after_the_last_step():
+    config = Config().updated({"schedule": {"episodes": 17}, "validation": {"every": 5}})
+    assert [t for t in range(1, 18) if validates_after(t, config)] == [5, 10, 15, 17]
+
+
+def test_auxiliary_updates_come_as_often_as_their_probability_says():
+    config = Config().updated({"schedule": {"episodes": 4_000}})
+    made = [makes_auxiliary_update(t, config) for t in range(4_000)]
+    for start, probability in ((0, 0.9), (2_000, 0.9**11), (3_800, 0.9**20)):
+        share = sum(made[start : start + 200]) / 200
+        assert abs(share - probability) < 4 * math.sqrt(probability * (1 - probability) / 200)
+    other_seed = config.updated({"run": {"seed": 1}})
+    assert made != [makes_auxiliary_update(t, other_seed) for t in range(4_000)]

@@ -1,11 +1,15 @@
-"""A training run on the terminal: one live line, and a line for every validation."""
+"""A training run on the terminal: one live line, a line for every validation, and an estimate."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from tadam.terminal import percent
+
+if TYPE_CHECKING:
+    from tadam.training.estimate import Estimate
 
 
 class TerminalReporter:
@@ -63,3 +67,31 @@ class TerminalReporter:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+def duration(seconds: float) -> str:
+    """Such as `45 s`, `3.5 min` or `4 h 12 min`."""
+    if seconds < 100:
+        return f"{seconds:.{0 if seconds >= 10 else 2}f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.1f} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min"
+
+
+def print_estimate(console: Console, result: "Estimate") -> None:
+    """The time of a run, and what it is made of."""
+    table = Table("what", "how many", "each", "together")
+    for what, count, seconds in (
+        ("few-shot updates", result.steps, result.step_seconds),
+        ("auxiliary updates", result.auxiliary_updates, result.auxiliary_seconds),
+        ("validations", result.validations, result.validation_seconds),
+    ):
+        table.add_row(what, str(count), duration(seconds), duration(count * seconds))
+    console.print(table)
+    memory = f"{result.peak_bytes / 1e9:.1f} GB" if result.peak_bytes else "unknown"
+    console.print(f"about {duration(result.seconds)} here ({result.device}); peak memory {memory}")
+    if result.patience:
+        console.print(
+            f"{result.patience} validations without a new best would end the run earlier",
+        )

@@ -25,6 +25,7 @@ from tadam.modelfile import BEST, ModelInfo, save_model
 from tadam.recipes import load_recipe, resolve
 from tadam.training.checkpoint import LAST, Counters, load_state, save_state
 from tadam.training.log import LOG, RunLog, require_tensorboard
+from tadam.training.schedule import validates_after
 from tadam.training.trainer import StepResult, Trainer
 
 RECIPE = "recipe.toml"
@@ -84,7 +85,13 @@ def train(
 
 def check_recipe(config: Config, device: str) -> None:
     """Raises whatever a run of this recipe would raise before its first step."""
-    _Run(config, Path(), device, None)
+    prepare(config, device)
+
+
+def prepare(config: Config, device: str) -> tuple[Trainer, EpisodeSampler]:
+    """What a run of this recipe starts with: its trainer, and the tasks of its validations."""
+    run = _Run(config, Path(), device, None)
+    return run.trainer, run.validation
 
 
 class _Run:
@@ -137,7 +144,7 @@ class _Run:
         )
 
     def _loop(self, log: RunLog, interrupted: Callable[[], bool]) -> None:
-        run, validation, counters = self.config.run, self.config.validation, self.counters
+        run, counters = self.config.run, self.counters
         steps = self.config.schedule.episodes
         before, started = counters.seconds, time.monotonic()
         window = _Window()
@@ -148,7 +155,7 @@ class _Run:
             counters.step += 1
             counters.seconds = before + time.monotonic() - started
             done, record = counters.step == steps, None
-            validate = done or counters.step % validation.every == 0
+            validate = validates_after(counters.step, self.config)
             checkpoint = done or validate or counters.step % run.checkpoint_every == 0
             stop = interrupted()
             if checkpoint or stop or counters.step % run.log_every == 0:

@@ -1,8 +1,9 @@
-"""Learning rate and auxiliary probability as functions of the step (TADAM, sec. 2.4 and S3)."""
+"""Learning rate, auxiliary updates and validations as functions of the step (sec. 2.4, S3)."""
 
 import math
 
-from tadam.config import AuxiliaryConfig, ScheduleConfig
+from tadam.config import AuxiliaryConfig, Config, ScheduleConfig
+from tadam.data.episodes import AUXILIARY_COIN, bits, uniforms
 
 
 def learning_rate_factor(t: int, config: ScheduleConfig) -> float:
@@ -23,3 +24,14 @@ def auxiliary_probability(t: int, episodes: int, config: AuxiliaryConfig) -> flo
     if not config.enabled:
         return 0.0
     return config.probability * config.decay ** (config.decay_steps * t // episodes)
+
+
+def makes_auxiliary_update(t: int, config: Config) -> bool:
+    """Whether step t begins with an auxiliary update: a coin that (seed, t) throws."""
+    coin = uniforms(bits(config.run.seed, AUXILIARY_COIN, t), 1)[0]
+    return bool(coin < auxiliary_probability(t, config.schedule.episodes, config.auxiliary))
+
+
+def validates_after(steps: int, config: Config) -> bool:
+    """Whether a validation follows when this many steps are done."""
+    return steps == config.schedule.episodes or steps % config.validation.every == 0

@@ -13,18 +13,16 @@ from tadam.data.augment import augment
 from tadam.data.episodes import (
     AUGMENT_AUXILIARY,
     AUGMENT_TASKS,
-    AUXILIARY_COIN,
     EpisodeSampler,
     Indices,
     auxiliary_batch,
     bits,
-    uniforms,
 )
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
 from tadam.model import Tadam
 from tadam.native.convolution import constant_weights
-from tadam.training.schedule import auxiliary_probability, learning_rate_factor
+from tadam.training.schedule import learning_rate_factor, makes_auxiliary_update
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,10 @@ class Trainer:
 
     def step(self, t: int) -> StepResult:
         """Runs training step t."""
-        schedule = self.config.schedule
-        rate = self.config.optimiser.learning_rate * learning_rate_factor(t, schedule)
-        probability = auxiliary_probability(t, schedule.episodes, self.config.auxiliary)
-        coin = uniforms(bits(self.config.run.seed, AUXILIARY_COIN, t), 1)[0]
-        auxiliary = self._auxiliary_update(t, rate) if coin < probability else None
+        factor = learning_rate_factor(t, self.config.schedule)
+        rate = self.config.optimiser.learning_rate * factor
+        wanted = makes_auxiliary_update(t, self.config)
+        auxiliary = self._auxiliary_update(t, rate) if wanted else None
         loss, accuracy, images = self._few_shot_update(t, rate)
         if auxiliary is None:
             return StepResult(loss, accuracy, None, None, images)

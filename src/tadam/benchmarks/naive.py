@@ -1,9 +1,9 @@
-"""A naive TADAM training step to measure ours against: the same maths, written the obvious way.
+"""Naive TADAM training and evaluation to measure ours against: the same maths, the obvious way.
 
 Channels first, one forward pass per task, one image at a time from the store, one Python loop per
 thing that has parts. It covers what the benchmark runs: ResNet-12, Euclidean distance, TEN on all
-layers, no augmentation. Batch norm sees one task at a time here and all tasks of a step in ours, so
-in training the two agree exactly for one task and differ in statistics for more.
+layers or none, no augmentation. Batch norm sees one task at a time here and all tasks of a step in
+ours, so in training the two agree exactly for one task and differ in statistics for more.
 """
 
 from collections.abc import Iterable
@@ -43,6 +43,7 @@ class NaiveTadam:
             for name, p in model.named_parameters()
         }
         self.buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        self.conditioned = model.ten is not None
 
     def conv_unit(
         self, x: Tensor, name: str, modulation: tuple[Tensor, Tensor] | None = None
@@ -105,9 +106,10 @@ class NaiveTadam:
 
     def task_logits(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
         """One task: (N, C, H, W), (N,) and (Q, C, H, W) -> (Q, K)."""
-        task = prototypes(self.embed(support), labels, way).mean(dim=0)
-        modulations = self.task_embedding(task)
-        c = prototypes(self.embed(support, modulations), labels, way)
+        c, modulations = prototypes(self.embed(support), labels, way), None
+        if self.conditioned:
+            modulations = self.task_embedding(c.mean(dim=0))
+            c = prototypes(self.embed(support, modulations), labels, way)
         z = self.embed(query, modulations)
         distances = ((z[:, None] - c[None]) ** 2).sum(dim=-1).sqrt()
         return -self.buffers["metric.log_alpha"].exp() * distances
@@ -127,6 +129,31 @@ def load_images(store: ImageStore, rows: Iterable[int]) -> Tensor:
     return torch.stack(
         [torch.from_numpy(store.images[row]).permute(2, 0, 1).float().contiguous() for row in rows]
     )
+
+
+def sampled_logits(
+    model: NaiveTadam, sampler: EpisodeSampler, number: int
+) -> tuple[Tensor, Tensor]:
+    """Logits, (Q, K), and true labels, (Q,), of a sampler's task, its images loaded anew."""
+    episode = sampler.task(number)
+    logits = model.task_logits(
+        load_images(sampler.store, episode.support[0]),
+        torch.from_numpy(episode.support_labels[0]),
+        load_images(sampler.store, episode.query[0]),
+        sampler.way,
+    )
+    return logits, torch.from_numpy(episode.query_labels[0])
+
+
+@torch.no_grad()
+def evaluate(model: NaiveTadam, sampler: EpisodeSampler, tasks: Iterable[int]) -> list[float]:
+    """The accuracy on each task, one task after the other; leaves the model in evaluation mode."""
+    model.training = False
+    accuracies = []
+    for number in tasks:
+        logits, labels = sampled_logits(model, sampler, number)
+        accuracies.append((logits.argmax(dim=1) == labels).float().mean().item())
+    return accuracies
 
 
 class NaiveTrainer:
@@ -173,16 +200,11 @@ class NaiveTrainer:
 
     def few_shot_loss(self, t: int) -> Tensor:
         """Cross-entropy of the queries of step t's tasks, ()."""
-        tasks, losses = self.config.episode.tasks, []
-        for number in range(t * tasks, (t + 1) * tasks):
-            episode = self.sampler.task(number)
-            logits = self.model.task_logits(
-                load_images(self.store, episode.support[0]),
-                torch.from_numpy(episode.support_labels[0]),
-                load_images(self.store, episode.query[0]),
-                self.sampler.way,
-            )
-            losses.append(F.cross_entropy(logits, torch.from_numpy(episode.query_labels[0])))
+        tasks = self.config.episode.tasks
+        losses = [
+            F.cross_entropy(*sampled_logits(self.model, self.sampler, number))
+            for number in range(t * tasks, (t + 1) * tasks)
+        ]
         return torch.stack(losses).mean()
 
     def _update(self, optimiser: torch.optim.SGD, loss: Tensor, t: int) -> None:

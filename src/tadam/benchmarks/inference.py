@@ -1,0 +1,127 @@
+"""Embedding images with a trained network, folded: ours against onnxruntime on the same network."""
+
+import importlib.util
+import logging
+import tempfile
+import warnings
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from tadam.allocator import keep_large_blocks
+from tadam.benchmarks.network import BATCH, network, random_images
+from tadam.benchmarks.results import TIMES, Measurement
+from tadam.benchmarks.targets import INFERENCE
+from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
+from tadam.errors import RunFailed
+from tadam.nn.folded import fold
+
+NEEDED = ("onnx", "onnxscript", "onnxruntime")
+#: Largest difference relative to the largest feature; Winograd's convolution rounds differently.
+TOLERANCE = 1e-3
+
+Features = npt.NDArray[np.float32]
+
+
+@cache
+def _folded(width: int) -> nn.Module:
+    """The benchmark's network with statistics and scales as training might leave them, folded."""
+    keep_large_blocks()
+    net = network(width).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for norm in (m for m in net.modules() if isinstance(m, nn.BatchNorm2d)):
+            for vector in (norm.running_var, norm.weight):
+                vector.uniform_(0.5, 1.5, generator=generator)  # type: ignore[union-attr]
+            for vector in (norm.running_mean, norm.bias):
+                vector.normal_(0, 0.1, generator=generator)  # type: ignore[union-attr]
+    return fold(net).eval()
+
+
+@torch.inference_mode()
+def our_seconds(width: int, image_size: int, seconds: float) -> float:
+    """Of a batch of images; runs in a worker, like all but the last."""
+    net, images = _folded(width), random_images(image_size)
+    return shortest(lambda t: net(images), seconds)
+
+
+@torch.inference_mode()
+def our_features(width: int, image_size: int) -> Features:
+    """(N, D)."""
+    features: Features = _folded(width)(random_images(image_size)).numpy()
+    return features
+
+
+def export(width: int, image_size: int, file: Path) -> None:
+    """Writes the folded network as ONNX with any number of images; for a worker without kernels."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, we do not
+    with warnings.catch_warnings(action="ignore"):
+        torch.onnx.export(
+            _folded(width),
+            (random_images(image_size, count=2),),
+            file,
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("images")},),
+            verbose=False,
+        )
+
+
+@cache
+def _session(file: Path, threads: int) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def _onnx_run(file: Path, threads: int, image_size: int) -> partial[list[Features]]:
+    session = _session(file, threads)
+    images = random_images(image_size).contiguous().numpy()
+    return partial(session.run, None, {session.get_inputs()[0].name: images})
+
+
+def onnx_seconds(file: Path, threads: int, image_size: int, seconds: float) -> float:
+    """Of the same batch in onnxruntime."""
+    run = _onnx_run(file, threads, image_size)
+    return shortest(lambda t: run(), seconds)
+
+
+def onnx_features(file: Path, threads: int, image_size: int) -> Features:
+    """(N, D)."""
+    return _onnx_run(file, threads, image_size)()[0]
+
+
+def against_onnxruntime(
+    width: int, image_size: int, threads: int, rounds: int, seconds: float
+) -> Measurement:
+    """Both in turn, after a check that they give the same features."""
+    where = f"width {width}"
+    if not all(importlib.util.find_spec(module) for module in NEEDED):
+        note = "not run: pip install 'tadam[export]'"
+        return Measurement("inference", INFERENCE, where, None, TIMES, note=note)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "network.onnx"
+        with Worker(threads, native=False) as exporter:
+            exporter(export, width, image_size, file)
+        with Worker(threads) as ours, Worker(threads) as theirs:
+            features = theirs(onnx_features, file, threads, image_size)
+            difference = np.abs(ours(our_features, width, image_size) - features).max()
+            if not difference <= TOLERANCE * np.abs(features).max():
+                raise RunFailed(f"onnxruntime's features differ from ours by {difference:.2g}")
+            times = in_turn(
+                {
+                    "ours": partial(ours, our_seconds, width, image_size),
+                    "onnxruntime": partial(theirs, onnx_seconds, file, threads, image_size),
+                },
+                rounds,
+                seconds,
+            )
+    raw = {f"{name}_images_per_second": BATCH / min(t) for name, t in times.items()}
+    value = speedup(times["ours"], times["onnxruntime"])
+    return Measurement("inference", INFERENCE, where, value, TIMES, raw={**raw, "seconds": times})

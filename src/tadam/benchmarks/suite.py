@@ -1,0 +1,170 @@
+"""The whole benchmark: which measurements, how long each, and what they give together."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+
+from tadam.benchmarks import evaluation, inference, network, steps
+from tadam.benchmarks.machine import gemm_gflops, machine
+from tadam.benchmarks.results import SHARE, TIMES, Measurement, Report
+from tadam.benchmarks.worker import Worker
+from tadam.benchmarks.workload import Setup
+from tadam.errors import RunFailed, UserError
+
+PARTS = ("gemm", "step", "data", "evaluation", "inference", "scaling", "memory")
+_SIZES = {
+    "way": (5, 10, 20),
+    "shot": (1, 5, 10),
+    "queries": (16, 32, 64),
+    "width": (8, 16, 32, 64),
+    "image_size": (32, 64, 84),
+}
+_MEMORY = (Setup(64), Setup(64, image_size=84, images_per_class=40))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure, and for how long.
+
+    Attributes:
+        threads: Of every measuring process.
+        widths: Filters of the first block.
+        parts: Some of `PARTS`.
+        rounds: Turns of the variants that are compared.
+        seconds: Length of a turn.
+        tasks: Evaluated of an unconditioned model; images that tasks share are embedded once, so
+            fewer would be another measurement.
+        conditioned_tasks: Evaluated of a conditioned one.
+        naive_tasks: Timed of the naive evaluation.
+        gemm_size: Side of the matrices whose product is the machine's limit.
+        base: The step whose cost grows.
+        sizes: How it grows: values of its fields.
+        memory: Steps whose memory is measured.
+        test_classes: Of the store that is evaluated on; FC100's test split has 20.
+        test_queries: Of a task that is evaluated.
+    """
+
+    threads: int
+    widths: tuple[int, ...] = (16, 32, 64)
+    parts: tuple[str, ...] = PARTS
+    rounds: int = 4
+    seconds: float = 2.0
+    tasks: int = 500
+    conditioned_tasks: int = 500
+    naive_tasks: int = 6
+    gemm_size: int = 2048
+    base: Setup = field(default_factory=Setup)
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: dict(_SIZES))
+    memory: tuple[Setup, ...] = _MEMORY
+    test_classes: int = 20
+    test_queries: int = 100
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise UserError(f"--threads must be at least 1, got {self.threads}")
+        for width in self.widths:
+            if not 1 <= width <= 1024:
+                raise UserError(f"--widths must be between 1 and 1024, got {width}")
+        for part in self.parts:
+            if part not in PARTS:
+                raise UserError(f"unknown part {part!r} in --only: choose from {', '.join(PARTS)}")
+
+
+def quick_plan(threads: int) -> Plan:
+    """About two minutes on two cores: narrower networks, shorter turns, fewer settings."""
+    return Plan(
+        threads,
+        widths=(16, 32),
+        rounds=2,
+        seconds=0.7,
+        conditioned_tasks=50,
+        naive_tasks=4,
+        sizes={"way": (20,), "shot": (10,), "queries": (64,), "image_size": (84,)},
+        memory=(Setup(64),),
+    )
+
+
+@dataclass(frozen=True)
+class Job:
+    """Measurements that are made in one go, and what to call them meanwhile."""
+
+    part: str
+    label: str
+    work: Callable[[], Measurement | list[Measurement]]
+
+
+def jobs(plan: Plan) -> list[Job]:
+    """The measurements of a plan, in the order of `PARTS`."""
+    threads, base, turns = plan.threads, plan.base, (plan.rounds, plan.seconds)
+    test = replace(base, classes=plan.test_classes, queries=plan.test_queries)
+    found: list[Job] = []
+
+    def add(part: str, label: str, work: Callable[..., object], *arguments: object) -> None:
+        found.append(Job(part, label, partial(work, *arguments)))  # type: ignore[arg-type]
+
+    for width in plan.widths:
+        at, size = replace(base, width=width), base.image_size
+        where = f", width {width}"
+        add("gemm", "network" + where, network.rates, width, size, threads, plan.seconds)
+        add("step", "step" + where, steps.against_naive, at, threads, *turns)
+        add("data", "data" + where, steps.data_share, at, threads, plan.seconds)
+        tasks = (plan.tasks, plan.conditioned_tasks, plan.naive_tasks)
+        split = replace(test, width=width)
+        add("evaluation", "evaluation" + where, evaluation.against_naive, split, threads, *tasks)
+        sizes = (width, size, threads)
+        add("inference", "inference" + where, inference.against_onnxruntime, *sizes, *turns)
+    for name, setup in steps.growth_settings(base, plan.sizes).items():
+        add("scaling", f"step, {name}", steps.growth, name, setup, threads, plan.seconds)
+    for setup in plan.memory:
+        where = f"memory, width {setup.width}, {setup.image_size} pixels"
+        add("memory", where, steps.memory, setup, threads)
+    found.sort(key=lambda job: PARTS.index(job.part))
+    return [job for job in found if job.part in plan.parts]
+
+
+def run(plan: Plan, progress: Callable[[str, int, int], None]) -> Report:
+    """Measures everything in a plan.
+
+    The machine's GEMM rate is measured before, between and after, and the best is taken: a share of
+    it must not look good because something else ran at that moment.
+
+    Args:
+        plan: What.
+        progress: Called with what comes next, measurements done and in all.
+    """
+    started = time.monotonic()
+    todo = jobs(plan)
+    measurements: list[Measurement] = []
+    with Worker(plan.threads) as limit:
+        best = limit(gemm_gflops, plan.gemm_size, plan.seconds)
+        for done, job in enumerate(todo):
+            progress(job.label, done, len(todo))
+            measurements += _results(job)
+            best = max(best, limit(gemm_gflops, plan.gemm_size, plan.seconds / 10))
+    progress("done", len(todo), len(todo))
+    return Report(
+        machine={**machine(plan.threads), "gemm_gflops": best},
+        plan=asdict(plan),
+        measurements=tuple(as_shares(measurements, best)),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _results(job: Job) -> list[Measurement]:
+    """What a job gives; one that fails must not take the others' results with it."""
+    try:
+        result = job.work()
+    except RunFailed as error:
+        return [Measurement(job.part, job.label, "", None, TIMES, note=f"not measured: {error}")]
+    return result if isinstance(result, list) else [result]
+
+
+def as_shares(measurements: Sequence[Measurement], gemm: float) -> list[Measurement]:
+    """Rates in GFLOP/s become shares of the GEMM rate; the rest stays."""
+    return [
+        replace(m, value=m.value / gemm, unit=SHARE, raw={**m.raw, "gflops": m.value})
+        if m.unit == "GFLOP/s" and m.value is not None
+        else m
+        for m in measurements
+    ]

@@ -1,0 +1,40 @@
+"""The names of what is measured at each width, and what we want of it, at 32x32 on two cores."""
+
+FORWARD = "forward / GEMM rate"
+FORWARD_BACKWARD = "forward + backward / GEMM rate"
+STEP_NATIVE = "step vs naive, native core"
+STEP_PLAIN = "step vs naive, plain PyTorch"
+DATA = "data + augmentation / step"
+EVALUATION_PLAIN = "evaluation vs naive, no TEN"
+EVALUATION_CONDITIONED = "evaluation vs naive, TEN"
+INFERENCE = "inference vs onnxruntime"
+STEP_SHARE = "step / GEMM rate"
+MEMORY = "peak memory of training"
+
+#: Which of them are percentages; the others say how many times as fast ours is.
+SHARES = (FORWARD, FORWARD_BACKWARD, DATA, STEP_SHARE)
+
+#: By name: the least (for shares of time the most) at each width.
+TARGETS: dict[str, dict[int, float]] = {
+    FORWARD: {16: 0.7, 32: 1.3, 64: 1.7},
+    FORWARD_BACKWARD: {16: 0.7, 32: 1.3, 64: 1.7},
+    STEP_NATIVE: {16: 2.0, 32: 2.2, 64: 2.5},
+    STEP_PLAIN: {16: 1.5, 32: 1.3, 64: 1.2},
+    DATA: {16: 0.03, 32: 0.01, 64: 0.01},
+    EVALUATION_PLAIN: {16: 5.0, 32: 5.0, 64: 5.0},
+    EVALUATION_CONDITIONED: {16: 1.6, 32: 1.6, 64: 1.6},
+    INFERENCE: {16: 1.0, 32: 1.3, 64: 1.6},
+}
+
+#: Gigabytes that a step may need, by setting.
+MEMORY_TARGETS = {"width 64, 84x84": 6.0}
+
+#: What would be better still.
+AIMS = {
+    FORWARD: 2.0,
+    FORWARD_BACKWARD: 2.0,
+    STEP_NATIVE: 3.0,
+    EVALUATION_PLAIN: 10.0,
+    EVALUATION_CONDITIONED: 3.0,
+    INFERENCE: 2.0,
+}

@@ -1,0 +1,141 @@
+"""How long a run will take on this machine, from a few trial steps and a small validation."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tadam import native
+from tadam.config import Config
+from tadam.data.episodes import EpisodeSampler
+from tadam.evaluation import evaluate_tasks
+from tadam.memory import peak_bytes
+from tadam.recipes import resolve
+from tadam.training.run import prepare
+from tadam.training.schedule import makes_auxiliary_update, validates_after
+from tadam.training.trainer import Trainer
+
+#: Tasks of the trial validation, and the most trial steps of a kind.
+_TASKS, _STEPS = 4, 20
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will need. Writing checkpoints and reading images are not counted.
+
+    Attributes:
+        steps: Few-shot updates, one in every step.
+        auxiliary_updates: Steps that make an auxiliary update as well.
+        validations: If patience does not end the run early.
+        step_seconds: Of a few-shot update.
+        auxiliary_seconds: What an auxiliary update adds.
+        validation_seconds: Of a validation, scaled by the images that it embeds.
+        peak_bytes: Largest memory of the trial; None where the system does not tell.
+        device: Where the trial ran, and with what.
+        patience: Validations without a new best that end the run early; 0 for never.
+    """
+
+    steps: int
+    auxiliary_updates: int
+    validations: int
+    step_seconds: float
+    auxiliary_seconds: float
+    validation_seconds: float
+    peak_bytes: int | None
+    device: str
+    patience: int
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole run."""
+        return (
+            self.steps * self.step_seconds
+            + self.auxiliary_updates * self.auxiliary_seconds
+            + self.validations * self.validation_seconds
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for `json.dumps`."""
+        return {**asdict(self), "seconds": self.seconds}
+
+
+def estimate(
+    recipe: str | Path | Config,
+    *,
+    dataset: str | None = None,
+    settings: Sequence[str] = (),
+    device: str = "auto",
+    trial_seconds: float = 4.0,
+) -> Estimate:
+    """Tries a recipe out without writing anything; arguments as for `train`.
+
+    Args:
+        recipe: A shipped recipe's name, a TOML file, or a `Config`.
+        dataset: Replaces the recipe's data set.
+        settings: Changes such as `backbone.width=16`, applied in order.
+        device: auto, cpu, cuda or mps.
+        trial_seconds: How long to try steps of a kind, with and without an auxiliary update.
+    """
+    config = resolve(recipe, settings, dataset)
+    trainer, validation = prepare(config, device)
+    steps = config.schedule.episodes
+    step = _step_seconds(trainer, 0.0, trial_seconds)
+    both = _step_seconds(trainer, 1.0, trial_seconds) if config.auxiliary.enabled else step
+    validating = _validation_seconds(trainer, validation)
+    return Estimate(
+        steps=steps,
+        auxiliary_updates=sum(makes_auxiliary_update(t, config) for t in range(steps)),
+        validations=sum(validates_after(t + 1, config) for t in range(steps)),
+        step_seconds=step,
+        auxiliary_seconds=max(0.0, both - step),
+        validation_seconds=validating,
+        peak_bytes=peak_bytes(trainer.device),
+        device=_describe(trainer.device),
+        patience=config.validation.patience,
+    )
+
+
+def _step_seconds(trainer: Trainer, probability: float, trial_seconds: float) -> float:
+    """Median of a step whose auxiliary update comes with probability 0 or 1, the first left out."""
+    config = trainer.config
+    auxiliary = replace(config.auxiliary, probability=probability, decay=1.0)
+    trainer.config = replace(config, auxiliary=auxiliary)
+    times: list[float] = []
+    for t in itertools.count():
+        start = time.perf_counter()
+        trainer.step(t).loss.item()  # waits for the device
+        times.append(time.perf_counter() - start)
+        if len(times) > 2 and (sum(times) > trial_seconds or len(times) > _STEPS):
+            break
+    trainer.config = config
+    return statistics.median(times[1:])
+
+
+def _validation_seconds(trainer: Trainer, sampler: EpisodeSampler) -> float:
+    tasks, model = trainer.config.validation.tasks, trainer.model
+    few = min(tasks, _TASKS)
+    evaluate_tasks(model, sampler, 1, both=False)  # warms up
+    seconds = evaluate_tasks(model, sampler, few, both=False).seconds
+    conditioned = model.ten is not None
+    images = embedded_images(sampler, tasks, conditioned)
+    return seconds * images / embedded_images(sampler, few, conditioned)
+
+
+def embedded_images(sampler: EpisodeSampler, tasks: int, conditioned: bool) -> int:
+    """Images that pass through the network: each that is used once, then each task's own."""
+    episode = sampler.batch(0, tasks)
+    rows = np.concatenate([episode.support, episode.query], axis=1)
+    return len(np.unique(rows)) + (rows.size if conditioned else 0)
+
+
+def _describe(device: torch.device) -> str:
+    if device.type != "cpu":
+        return str(device)
+    core = "native core" if native.available() else "plain PyTorch"
+    return f"cpu, {torch.get_num_threads()} threads, {core}"

@@ -1,0 +1,188 @@
+"""The whole benchmark with tiny settings, in this process: every part reports something sane."""
+
+import json
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from rich.console import Console
+
+from tadam import native
+from tadam.benchmarks import evaluation, inference, network, steps, suite
+from tadam.benchmarks.results import Measurement, Report, read_report
+from tadam.benchmarks.suite import PARTS, Plan, as_shares, jobs, quick_plan
+from tadam.benchmarks.tables import machine_line, tables
+from tadam.benchmarks.targets import INFERENCE, STEP_NATIVE, TARGETS
+from tadam.benchmarks.workload import Setup
+from tadam.errors import RunFailed, UserError
+
+TINY = Setup(width=4, image_size=16, way=2, shot=1, queries=4, classes=6, images_per_class=12)
+PLAN = Plan(
+    threads=1,
+    widths=(4,),
+    rounds=1,
+    seconds=0.0,
+    tasks=5,
+    conditioned_tasks=3,
+    naive_tasks=2,
+    gemm_size=64,
+    base=TINY,
+    sizes={"way": (2, 3), "image_size": (20,)},
+    memory=(TINY,),
+    test_classes=3,
+    test_queries=6,
+)
+
+
+class Here:
+    """Stands in for a worker: a process takes two seconds to start. See test_worker.py."""
+
+    def __init__(self, threads: int, native: bool = True) -> None:
+        self.native = native
+
+    def __call__(self, work, *arguments):  # type: ignore[no-untyped-def]
+        core: AbstractContextManager[object] = nullcontext()
+        if not self.native:
+            core = mock.patch.object(native, "available", return_value=False)
+        with core:
+            return work(*arguments)
+
+    def __enter__(self) -> "Here":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (evaluation, inference, network, steps, suite):
+            patch.setattr(module, "Worker", Here)
+        patch.setattr(inference, "NEEDED", ())  # onnxruntime has a test of its own
+        patch.setattr(inference, "export", lambda *arguments: None)
+        patch.setattr(
+            inference, "onnx_features", lambda f, t, size: inference.our_features(4, size)
+        )
+        patch.setattr(inference, "onnx_seconds", lambda *arguments: 1.0)
+        return suite.run(PLAN, lambda *arguments: None)
+
+
+def test_every_part_reports_a_positive_value(report: Report) -> None:
+    assert {m.part for m in report.measurements} == set(PARTS)
+    for m in report.measurements:
+        if m.name != STEP_NATIVE or native.available():
+            assert m.value is not None, m
+            assert 0 < m.value < 1e4, m
+            assert m.unit in ("x", "share", "GB"), m
+
+
+def test_every_target_is_measured(report: Report) -> None:
+    assert {m.name for m in report.measurements if m.setting == "width 4"} == set(TARGETS)
+
+
+def test_the_steps_growth_is_told_in_time_and_arithmetic(report: Report) -> None:
+    rows = {m.setting: m for m in report.measurements if m.part == "scaling"}
+    assert list(rows) == ["base", "way 3", "image size 20"]
+    flops = {setting: m.raw["flops"] for setting, m in rows.items()}
+    # 2 tasks of 2 * way support passes and 4 queries, and 64 auxiliary images
+    assert flops["way 3"] / flops["base"] == pytest.approx((2 * (2 * 3 + 4) + 64) / (2 * 8 + 64))
+    assert all(m.raw["seconds"] > 0 for m in rows.values())
+
+
+def test_rates_become_shares_of_the_gemm_rate() -> None:
+    rate = Measurement("gemm", "forward", "width 4", 50.0, "GFLOP/s")
+    other = Measurement("step", "step", "width 4", 2.0, "x")
+    share, same = as_shares([rate, other], 200.0)
+    assert (share.value, share.unit, share.raw) == (0.25, "share", {"gflops": 50.0})
+    assert same == other
+
+
+def test_the_machine_is_described(report: Report) -> None:
+    assert report.machine["gemm_gflops"] > 0
+    assert report.machine["threads"] == 1
+    core = "native core" if native.available() else "plain PyTorch core"
+    assert core in machine_line(report)
+
+
+def test_a_part_that_fails_leaves_the_others_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*arguments: object) -> Measurement:
+        raise RunFailed("a measuring process died")
+
+    monkeypatch.setattr(suite, "Worker", Here)
+    monkeypatch.setattr(steps, "Worker", Here)
+    monkeypatch.setattr(steps, "data_share", die)
+    report = suite.run(replace(PLAN, parts=("data", "memory")), lambda *arguments: None)
+    failed, memory = report.measurements
+    assert (failed.part, failed.name, failed.value) == ("data", "data, width 4", None)
+    assert memory.value is not None
+    assert "data, width 4: not measured: a measuring process died" in list(tables(report))
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_the_tables_fit_a_terminal(report: Report, columns: int) -> None:
+    console = Console(width=columns, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    for part in tables(report):
+        console.print(part, soft_wrap=isinstance(part, str))
+    text = console.export_text()
+    assert "inference vs onnxruntime" in text  # and not cut short
+    assert "5 tasks; the naive time is that of 2, scaled linearly" in text
+    assert "image size 20" in text
+    assert "peak memory of training, width 4, 16x16: " in text
+
+
+def test_a_report_survives_its_json(report: Report, tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps(report.to_json()))
+    again = read_report(file)
+    assert again.measurements == report.measurements
+    assert again.machine == report.machine
+
+
+def test_only_the_chosen_parts_and_widths_are_planned() -> None:
+    plan = Plan(1, widths=(8, 32), parts=("memory", "step"))
+    assert [job.label for job in jobs(plan)] == [
+        "step, width 8",
+        "step, width 32",
+        "memory, width 64, 32 pixels",
+        "memory, width 64, 84 pixels",
+    ]
+    assert len(jobs(quick_plan(1))) < len(jobs(Plan(1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"threads": 0}, "--threads"),
+        ({"widths": (0,)}, "--widths"),
+        ({"parts": ("steps",)}, "'steps' in --only"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        Plan(**{"threads": 1, **changes})  # type: ignore[arg-type]
+
+
+def test_without_onnxruntime_the_row_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "NEEDED", ("no_such_module",))
+    row = inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
+    assert (row.name, row.value) == (INFERENCE, None)
+    assert "pip install 'tadam[export]'" in row.note
+
+
+def test_onnxruntime_runs_the_same_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    monkeypatch.setattr(inference, "Worker", Here)
+    monkeypatch.setattr(inference, "TOLERANCE", 1e-4)
+    row = inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
+    assert row.value is not None
+    assert row.raw["ours_images_per_second"] > 0
+    assert abs(inference.our_features(4, 16)).max() > 0.01  # a network that answers something
+
+    theirs = inference.onnx_features
+    monkeypatch.setattr(inference, "onnx_features", lambda *arguments: 1.01 * theirs(*arguments))
+    with pytest.raises(RunFailed, match="differ from ours"):
+        inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
