@@ -35,12 +35,12 @@ def available() -> bool:
 def accepts(x: Tensor) -> bool:
     """Whether the kernels can work on this tensor, (N, C, H, W)."""
     return (
-        x.dtype == torch.float32
+        not torch.compiler.is_compiling()  # an exporter only sees PyTorch's own operations
+        and x.dtype == torch.float32
         and x.device.type == "cpu"
         and x.numel() > 0
         and x.is_contiguous(memory_format=torch.channels_last)
         and available()
-        and not torch.compiler.is_compiling()  # an exporter only sees PyTorch's own operations
     )
 
 

@@ -21,13 +21,10 @@ _reused = threading.local()
 
 def pays(x: Tensor, weight: Tensor) -> bool:
     """Whether to convolve (N, C, H, W) with (K, C, 3, 3) here rather than by PyTorch."""
+    if not accepts(x) or not accepts(weight) or min(weight.shape[:2]) < _LEAST_CHANNELS:
+        return False
     tiles = len(x) * -(-x.shape[2] // 4) * -(-x.shape[3] // 4)
-    return (
-        accepts(x)
-        and accepts(weight)
-        and min(weight.shape[:2]) >= _LEAST_CHANNELS
-        and tiles >= _LEAST_TILES
-    )
+    return tiles >= _LEAST_TILES
 
 
 @contextmanager
