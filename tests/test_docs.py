@@ -16,7 +16,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def commands() -> list[str]:
     blocks = [b for p in PAGES for b in re.findall(r"```\n(.*?)```", p.read_text(), re.DOTALL)]
     lines = [line for block in blocks for line in block.splitlines()]
-    return sorted({line for line in lines if line.startswith("tadam ")})
+    found = (re.match(r"(?:torchrun .*-m )?(tadam .*)", line) for line in lines)
+    return sorted({match[1] for match in found if match})
 
 
 @pytest.mark.parametrize("line", commands())

@@ -22,6 +22,7 @@ from tadam.evaluation import (
 )
 from tadam.model import InputSpec, Tadam, build_model
 from tadam.modelfile import ModelInfo, load_model, save_model
+from thread_ranks import in_threads
 
 TASKS = 6
 
@@ -249,3 +250,17 @@ def test_progress_counts_tasks_and_the_result_is_json():
 def test_no_task_is_a_mistake():
     with pytest.raises(UserError, match="at least 1 task, got 0"):
         evaluate_tasks(make_model()[0], make_sampler(), 0)
+
+
+@pytest.mark.parametrize("conditioned", [True, False])
+@pytest.mark.parametrize("size", [2, 4, TASKS + 1])  # equal shares, unequal ones, and none
+def test_an_evaluation_shared_by_processes_gives_each_the_same_numbers(size, conditioned):
+    model, _ = make_model(conditioning={"enabled": conditioned})
+    alone = evaluate_tasks(model, make_sampler(), TASKS)
+    results = in_threads(
+        size, lambda ranks: evaluate_tasks(model, make_sampler(), TASKS, ranks=ranks)
+    )
+    for result in results:
+        assert result.calibration_error == pytest.approx(alone.calibration_error, abs=1e-6)
+        same = {"seconds": 0.0, "calibration_error": 0.0}
+        assert dataclasses.replace(result, **same) == dataclasses.replace(alone, **same)

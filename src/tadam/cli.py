@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from tadam.cli_bench import bench
 from tadam.cli_data import data_app
 from tadam.cli_options import DataDir, Json
-from tadam.errors import RunFailed, UserError
-from tadam.terminal import err, out, percent, print_evaluation, print_json, progress_bar
+from tadam.errors import LostProcess, RunFailed, UserError
+from tadam.terminal import alarm, err, out, percent, print_evaluation, print_json, progress_bar
+from tadam.torchrun import place
 
 app = typer.Typer(
     name="tadam",
@@ -52,19 +54,19 @@ def main() -> None:
         app()
     except UserError as error:
         _fail(str(error), 2)
+    except (LostProcess, OSError, MemoryError) as error:
+        _fail(str(error) or "out of memory", 1, alarm)
     except RunFailed as error:
         _fail(str(error), 1)
-    except (OSError, MemoryError) as error:
-        _fail(str(error) or "out of memory", 1)
     except RuntimeError as error:
         if "allocate memory" not in str(error) and "out of memory" not in str(error):
             raise
-        _fail("out of memory: try fewer tasks, a smaller width or smaller images", 1)
+        _fail("out of memory: try fewer tasks, a smaller width or smaller images", 1, alarm)
 
 
-def _fail(sentence: str, code: int) -> None:
-    err.print("error:", style="bold red", end=" ")
-    err.print(sentence, soft_wrap=True)
+def _fail(sentence: str, code: int, console: Console = err) -> None:
+    console.print("error:", style="bold red", end=" ")
+    console.print(sentence, soft_wrap=True)
     sys.exit(code)
 
 
@@ -78,11 +80,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and stop.")
     ] = False,
 ) -> None:
     """Few-shot image classification that works (TADAM, NeurIPS 2018)."""
+    if place().size > 1 and context.invoked_subcommand not in ("train", "evaluate"):
+        raise UserError("torchrun is for 'tadam train' and 'tadam evaluate': leave it out here")
 
 
 @app.command()

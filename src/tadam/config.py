@@ -74,6 +74,7 @@ class BackboneConfig:
     activation: str = "swish"  # swish or relu
     embedding: str = "pooled"  # pooled or flat; ResNet-12 is always pooled
     initialisation: str = "paper"  # paper or he
+    statistics: str = "batch"  # batch norm in training: over a process's batch, or each task's own
 
     def __post_init__(self) -> None:
         _require_choice("backbone.name", self.name, ("resnet12", "conv4", "pixels"))
@@ -84,6 +85,7 @@ class BackboneConfig:
         ok = self.name != "resnet12" or self.embedding == "pooled"
         _require(ok, "backbone.embedding", "pooled for resnet12", self.embedding)
         _require_choice("backbone.initialisation", self.initialisation, ("paper", "he"))
+        _require_choice("backbone.statistics", self.statistics, ("batch", "task"))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The two errors a user can meet: a mistake of theirs, and a run that went wrong."""
+"""The errors a user can meet: a mistake of theirs, and a run that went wrong."""
 
 
 class UserError(ValueError):
@@ -10,3 +10,7 @@ class UserError(ValueError):
 
 class RunFailed(RuntimeError):
     """A run that could not go on, such as one that diverged. The command line exits with 1."""
+
+
+class LostProcess(RunFailed):
+    """Another process of the same run has died, so this one cannot go on either."""

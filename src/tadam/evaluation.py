@@ -14,7 +14,7 @@ from torch import Tensor
 from tadam.allocator import keep_large_blocks
 from tadam.config import DataConfig
 from tadam.data.catalogue import is_resizable, load_split
-from tadam.data.episodes import Episode, EpisodeSampler
+from tadam.data.episodes import Episode, EpisodeSampler, stacked
 from tadam.data.store import ImageStore
 from tadam.device import choose_device
 from tadam.errors import UserError
@@ -23,6 +23,7 @@ from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
 from tadam.native.convolution import constant_weights
 from tadam.nn.film import Film
+from tadam.training.distributed import ALONE, Ranks, torchrun_ranks
 
 #: Images embedded at once, so that memory does not grow with the split or the task.
 BATCH = 256
@@ -94,20 +95,25 @@ def evaluate(
         device: auto, cpu, cuda or mps.
         progress: Called with (done, in all), for images read and then for tasks.
     """
-    path = find_model(model)
-    network, info = load_model(path)
-    fixed_size = info.spec.image_size if is_resizable(dataset) else 0
-    data = DataConfig(dataset, fixed_size, info.config.data.split_seed)
-    store = load_split(data, split, progress)
-    if (store.channels, store.image_size) != (info.spec.channels, info.spec.image_size):
-        raise UserError(
-            f"{model} takes {info.spec.image_size}-pixel images of {info.spec.channels} channels, "
-            f"{dataset} has {store.image_size} pixels and {store.channels} channels"
-        )
-    source = f"the {split} split of {dataset}"
-    sampler = EpisodeSampler(store, way, shot, queries, seed, source=source)
-    network.to(choose_device(device))
-    result = evaluate_tasks(network, sampler, tasks, progress=progress)
+    with torchrun_ranks(remedy="evaluate again") as ranks:
+        with ranks.agreed():
+            path = find_model(model)
+            network, info = load_model(path)
+            fixed_size = info.spec.image_size if is_resizable(dataset) else 0
+            data = DataConfig(dataset, fixed_size, info.config.data.split_seed)
+            network.to(choose_device(device))
+        ranks.first_here(lambda: load_split(data, split, progress))
+        with ranks.agreed():
+            store = load_split(data, split, progress)
+            spec = info.spec
+            if (store.channels, store.image_size) != (spec.channels, spec.image_size):
+                raise UserError(
+                    f"{model} takes {spec.image_size}-pixel images of {spec.channels} channels, "
+                    f"{dataset} has {store.image_size} pixels and {store.channels} channels"
+                )
+            source = f"the {split} split of {dataset}"
+            sampler = EpisodeSampler(store, way, shot, queries, seed, source=source)
+        result = evaluate_tasks(network, sampler, tasks, progress=progress, ranks=ranks)
     return replace(result, dataset=dataset, split=split, model=str(model))
 
 
@@ -117,6 +123,7 @@ def evaluate_tasks(
     tasks: int,
     both: bool = True,
     progress: Progress | None = None,
+    ranks: Ranks = ALONE,
 ) -> Evaluation:
     """Evaluates a model in memory on tasks 0..tasks-1 of a sampler.
 
@@ -125,7 +132,8 @@ def evaluate_tasks(
         sampler: Draws the tasks.
         tasks: How many.
         both: Measure a conditioned model with conditioning off as well.
-        progress: Called with (tasks done, tasks in all).
+        progress: Called with (tasks done, tasks in all), of this process.
+        ranks: The processes that share the tasks; each gets the result of all.
     """
     if tasks < 1:
         raise UserError(f"an evaluation needs at least 1 task, got {tasks}")
@@ -135,7 +143,9 @@ def evaluate_tasks(
     model.eval()
     try:
         with constant_weights():
-            probabilities, plain, episode = _classify(model, sampler, tasks, both, progress)
+            probabilities, plain, episode = _classify_shared(
+                model, sampler, tasks, both, progress, ranks
+            )
     finally:
         model.train(was_training)
     right = probabilities.argmax(axis=2) == episode.query_labels  # (T, Q)
@@ -166,6 +176,24 @@ def evaluate_tasks(
         },
         confusion=confusion.tolist(),
     )
+
+
+def _classify_shared(
+    model: Tadam,
+    sampler: EpisodeSampler,
+    tasks: int,
+    both: bool,
+    progress: Progress | None,
+    ranks: Ranks,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None, Episode]:
+    """`_classify` with the tasks dealt out to the processes; each gets the answers to all."""
+    own = ranks.share(tasks)
+    part = None
+    if own:
+        part = _classify(model, sampler.starting_at(own.start), len(own), both, progress)
+    answers, plain, episodes = zip(*(p for p in ranks.gather(part) if p is not None), strict=True)
+    unconditioned = None if plain[0] is None else np.concatenate(plain)
+    return np.concatenate(answers), unconditioned, stacked(episodes)
 
 
 @torch.inference_mode()

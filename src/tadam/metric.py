@@ -23,7 +23,10 @@ def prototypes(z: Tensor, labels: Tensor, way: int) -> Tensor:
     Returns:
         Prototypes, (T, K, D).
     """
-    onehot = F.one_hot(labels, way).to(z.dtype)  # (T, N, K)
+    # Not F.one_hot, which on some devices reads the labels and so waits for them.
+    onehot = (labels[:, :, None] == torch.arange(way, device=labels.device)).to(
+        z.dtype
+    )  # (T, N, K)
     counts = onehot.sum(dim=1)  # (T, K)
     return onehot.transpose(1, 2) @ z / counts[:, :, None]
 

@@ -1,12 +1,14 @@
 """Tadam: support and query images in, logits out (TADAM, fig. 1)."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from tadam.config import BackboneConfig, Config
+from tadam.device import mixed_precision
 from tadam.metric import ScaledMetric, prototypes
 from tadam.nn.backbone import Backbone
 from tadam.nn.conv4 import Conv4
@@ -75,7 +77,9 @@ class Tadam(nn.Module):
         """(T*N, C, H, W) -> (T*N, D)."""
         x = (images.to(self.pixel_mean.dtype) - self.pixel_mean) / self.pixel_std
         x = x.contiguous(memory_format=torch.channels_last)
-        return self.backbone(x, film)  # type: ignore[no-any-return]
+        # Evaluation keeps all digits, so that its numbers are the same on every device.
+        with mixed_precision(x.device.type) if self.training else nullcontext():
+            return self.backbone(x, film)  # type: ignore[no-any-return]
 
     def film_from(self, z: Tensor, labels: Tensor, way: int) -> Film | None:
         """FiLM from the first pass's support embeddings, (T, N, D); None without a TEN."""

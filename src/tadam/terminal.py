@@ -10,13 +10,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tadam.torchrun import place
+
 if TYPE_CHECKING:
     from tadam.evaluation import Evaluation
 
 #: Results go to stdout, everything else to stderr, so that `--json | jq` works.
 #: No markup: a path or a class may be called "[red]".
-out = Console(highlight=False, markup=False)
-err = Console(stderr=True, highlight=False, markup=False)
+#: Under torchrun every process runs the same command, and only the first one speaks ...
+_quiet = place().rank > 0
+out = Console(highlight=False, markup=False, quiet=_quiet)
+err = Console(stderr=True, highlight=False, markup=False, quiet=_quiet)
+#: ... except about what happened to one process alone.
+alarm = Console(stderr=True, highlight=False, markup=False)
 
 
 @contextmanager
@@ -36,7 +42,8 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
 def print_json(result: Any) -> None:
     """Prints plain JSON to stdout, whatever the terminal's width."""
-    sys.stdout.write(json.dumps(result, indent=2) + "\n")
+    if not out.quiet:
+        sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 
 def percent(value: float, interval: float | None = None) -> str:

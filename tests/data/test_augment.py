@@ -174,3 +174,10 @@ def test_no_double_is_sent_to_the_device_because_apples_has_none(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "to", spying_to)
     augment(random_images(4), EVERYTHING, bits(0, 3, 0))
     assert set(sent) == {torch.int64, torch.float32}
+
+
+def test_a_part_of_a_batch_fares_as_it_does_in_the_whole():
+    images = random_images(20)
+    whole = augment(images, EVERYTHING, bits(0, 3, 7))
+    part = augment(images[5:12], EVERYTHING, bits(0, 3, 7), first=5, total=20)
+    torch.testing.assert_close(part, whole[5:12], rtol=0, atol=0)

@@ -87,6 +87,13 @@ def test_a_batch_is_its_tasks_one_by_one(make_store, request_, first, count):
         np.testing.assert_array_equal(getattr(batch, name), np.stack(rows), err_msg=name)
 
 
+def test_a_list_of_tasks_may_start_later(make_store):
+    sampler = EpisodeSampler(make_store([9, 9, 9]), way=2, shot=1, queries=3, seed=4)
+    later = sampler.starting_at(3).starting_at(2)
+    assert_same(later.batch(1, 2), sampler.batch(6, 2))
+    assert_same(sampler.task(0), EpisodeSampler(sampler.store, 2, 1, 3, seed=4).task(0))
+
+
 def test_the_remaining_queries_of_a_balanced_task_go_to_random_classes(make_store):
     sampler = EpisodeSampler(make_store([9] * 4), 3, 1, 7, seed=0, balanced=True)
     batch = sampler.batch(0, 600)

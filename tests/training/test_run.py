@@ -1,5 +1,6 @@
 """Runs: resumption bit for bit after a real kill, Ctrl-C, divergence; nothing is overwritten."""
 
+import itertools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import tadam
+from readings import Readings
 from tadam.errors import RunFailed, UserError
 from tadam.training.log import read_log
 from tadam.training.run import TrainingResult, _Run
@@ -222,6 +224,24 @@ def test_a_diverging_loss_stops_the_run_and_keeps_the_last_good_checkpoint(
     assert "last good checkpoint" in str(caught.value)
     tensors = load_file(tmp_path / "run" / "last.safetensors")
     assert all(torch.isfinite(t).all() for t in tensors.values())
+
+
+def test_between_two_log_records_nothing_waits_for_the_device(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+    original = Trainer.step
+
+    def counting(self: Trainer, t: int) -> StepResult:
+        counts.append(readings.count)
+        return original(self, t)
+
+    monkeypatch.setattr(Trainer, "step", counting)
+    settings = ("run.log_every=4", "run.checkpoint_every=99", "validation.every=99")
+    with Readings() as readings:
+        run_tiny(images, tmp_path / "run", *settings, "schedule.episodes=9")
+    read = [after - before for before, after in itertools.pairwise(counts)]
+    assert [steps > 0 for steps in read] == [False, False, False, True] * 2  # logged: 4 and 8
 
 
 def test_patience_stops_a_run_whose_validation_does_not_improve(

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from readings import Readings
 from tadam.config import Config, OptimiserConfig
 from tadam.data.store import ImageStore
 from tadam.model import InputSpec, build_model, initialise
@@ -23,12 +24,12 @@ def make_store() -> ImageStore:
     return ImageStore.from_counts(images, [8, 8, 8], ["a", "b", "c"])
 
 
-def make_trainer(*settings: str) -> Trainer:
+def make_trainer(*settings: str, device: str = "cpu") -> Trainer:
     config = Config().updated(TINY).with_settings(list(settings))
     store = make_store()
     model = build_model(config, InputSpec(3, 16, 3 if config.auxiliary.enabled else 0))
     initialise(model, config, *store.channel_statistics())
-    return Trainer(config, model, store, torch.device("cpu"))
+    return Trainer(config, model, store, torch.device(device))
 
 
 def decays(optimiser: torch.optim.Optimizer) -> dict[int, float]:
@@ -292,3 +293,46 @@ def test_loss_and_accuracy_are_those_of_the_episode_before_the_update():
     assert result.loss.item() == pytest.approx(-(target * np.log(p)).sum(axis=2).mean(), rel=1e-5)
     right = logits.argmax(axis=2) == episode.query_labels
     assert result.accuracy.item() == pytest.approx(right.mean())
+
+
+def test_images_kept_on_the_device_train_the_same_bits(monkeypatch):
+    usual = make_trainer(*AUGMENTED)
+    monkeypatch.setattr("tadam.training.trainer.images_fit", lambda size, device: True)
+    resident = make_trainer(*AUGMENTED)
+    resident.store.images.fill(0)  # no longer looked at
+    for t in range(2):
+        usual.step(t)
+        resident.step(t)
+    assert_equal_states(state(usual), state(resident))
+
+
+def test_readings_are_noticed():
+    with Readings() as readings:
+        torch.ones(2).sum().item()
+        bool(torch.ones(()) > 0)
+    assert readings.count == 2
+
+
+STEADY = (*AUGMENTED, "augment.saturation=0.3", "metric.learn_alpha=true")
+ALWAYS = ("auxiliary.probability=1.0", "auxiliary.decay=1.0")
+
+
+@pytest.mark.parametrize("clip", ["parameter", "global", "none"])
+@pytest.mark.parametrize("statistics", ["batch", "task"])
+def test_a_step_reads_nothing_from_the_device(clip, statistics):
+    settings = (f"optimiser.clip={clip}", f"backbone.statistics={statistics}")
+    trainer = make_trainer(*STEADY, *ALWAYS, *settings)
+    with Readings() as readings:
+        for t in range(3):
+            trainer.step(t)
+    assert readings.count == 0
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+def test_a_step_needs_no_number_from_a_device_that_has_none(optimiser):
+    # Tensors on "meta" have shapes but no values: whatever looked at one would raise.
+    trainer = make_trainer(*STEADY, *ALWAYS, f"optimiser.name={optimiser}", device="meta")
+    for t in range(2):
+        result = trainer.step(t)
+    numbers = (result.loss, result.accuracy, result.auxiliary_loss, result.auxiliary_accuracy)
+    assert [(n.device.type, n.shape) for n in numbers] == [("meta", ())] * 4

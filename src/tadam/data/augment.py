@@ -6,27 +6,38 @@ from torch import Tensor
 
 from tadam.config import AugmentConfig
 from tadam.data.episodes import uniforms
+from tadam.device import to_device
 
 #: Luma weights of ITU-R BT.601.
 _GREY = (0.299, 0.587, 0.114)
 
 
-def augment(images: Tensor, config: AugmentConfig, source: np.random.PCG64) -> Tensor:
+def augment(
+    images: Tensor,
+    config: AugmentConfig,
+    source: np.random.PCG64,
+    first: int = 0,
+    total: int | None = None,
+) -> Tensor:
     """Changes each image at random, as a recipe says.
 
     Args:
         images: (N, H, W, C) uint8.
         config: What to do to them.
         source: Randomness.
+        first: Place of the first of them in a larger batch; each fares as it would there.
+        total: Size of that batch; N if not given.
 
     Returns:
         (N, C, H, W), channels last in memory; uint8, or float (0-255) if colours may change.
     """
+    own = slice(first, first + len(images))
+    total = len(images) if total is None else total
     if config.flip or config.crop_padding:
-        images = _shift_and_flip(images, _draws(source, len(images)), config)
+        images = _shift_and_flip(images, _draws(source, total)[:, own], config)
     batch = images.permute(0, 3, 1, 2)  # NHWC memory seen as NCHW is channels_last
     if config.brightness or config.contrast or config.saturation:
-        draws = _draws(source, len(images)).float().to(images.device)
+        draws = to_device(_draws(source, total)[:, own].float(), images.device)
         batch = _change_colours(batch, draws, config)
     return batch
 
@@ -45,7 +56,7 @@ def _shift_and_flip(images: Tensor, draws: Tensor, config: AugmentConfig) -> Ten
     x = _reflected(dx[:, None], images.shape[2])  # (N, W)
     if config.flip:
         x = torch.where(draws[2][:, None] < 0.5, x.flip(1), x)
-    rows, y, x = (i.to(images.device) for i in (torch.arange(len(images)), y, x))
+    rows, y, x = (to_device(i, images.device) for i in (torch.arange(len(images)), y, x))
     return images[rows[:, None, None], y[:, :, None], x[:, None, :]]  # (N, H, W, C)
 
 
@@ -62,7 +73,7 @@ def _change_colours(batch: Tensor, draws: Tensor, config: AugmentConfig) -> Tens
     mean = x.mean(dim=(1, 2, 3), keepdim=True)
     x = mean + (x - mean) * (1 + config.contrast * factor[1])
     if config.saturation and x.shape[1] == 3:
-        weights = torch.tensor(_GREY, device=x.device)[None, :, None, None]
+        weights = to_device(torch.tensor(_GREY), x.device)[None, :, None, None]
         grey = (x * weights).sum(dim=1, keepdim=True)
         x = grey + (x - grey) * (1 + config.saturation * factor[2])
     return x.clamp(0, 255)

@@ -5,7 +5,9 @@ be stored to get there. Randomness comes from the raw bits of PCG64 alone, whose
 guarantees; `Generator.choice` and friends may change between versions.
 """
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +80,14 @@ class EpisodeSampler:
     ) -> None:
         self.store, self.way, self.shot, self.queries = store, way, shot, queries
         self.seed, self.balanced = seed, balanced
+        self._first = 0
         self._check(source)
+
+    def starting_at(self, first: int) -> "EpisodeSampler":
+        """The same list of tasks without its first ones: task 0 of it is task `first` of this."""
+        later = copy.copy(self)
+        later._first = self._first + first
+        return later
 
     def _check(self, source: str) -> None:
         counts, names = self.store.counts, self.store.class_names
@@ -110,7 +119,7 @@ class EpisodeSampler:
 
     def task(self, number: int) -> Episode:
         """Task `number` alone, T = 1."""
-        source = bits(self.seed, TASKS, number)
+        source = bits(self.seed, TASKS, self._first + number)
         classes = _shuffled(source, len(self.store.class_names))[: self.way]
         rows = [
             self.store.offsets[k] + _shuffled(source, int(self.store.counts[k])) for k in classes
@@ -141,13 +150,17 @@ class EpisodeSampler:
 
     def batch(self, first: int, count: int) -> Episode:
         """Tasks `first` to `first + count - 1`, stacked."""
-        tasks = [self.task(first + i) for i in range(count)]
-        return Episode(
-            *(
-                np.concatenate([getattr(t, name) for t in tasks])
-                for name in ("classes", "support", "support_labels", "query", "query_labels")
-            )
+        return stacked([self.task(first + i) for i in range(count)])
+
+
+def stacked(episodes: Sequence[Episode]) -> Episode:
+    """The tasks of several episodes as one."""
+    return Episode(
+        *(
+            np.concatenate([getattr(episode, f.name) for episode in episodes])
+            for f in fields(Episode)
         )
+    )
 
 
 def auxiliary_batch(

@@ -62,6 +62,13 @@ def load_state(path: Path, trainer: Trainer) -> Counters:
         ) from None
 
 
+def share_state(trainer: Trainer, counters: Counters) -> Counters:
+    """Gives every process of a run the state that the first one has."""
+    if trainer.ranks.size > 1:
+        trainer.ranks.broadcast(_tensors(trainer).values())
+    return trainer.ranks.gather(counters)[0]
+
+
 def _tensors(trainer: Trainer) -> dict[str, Tensor]:
     """The live tensors of a trainer by name; what an optimiser has not begun to keep is zero."""
     tensors = {f"model.{name}": t for name, t in trainer.model.state_dict().items()}

@@ -1,0 +1,28 @@
+"""Ctrl-C and SIGTERM as a flag, so that a run can end between two steps."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def interruption() -> Iterator[Callable[[], bool]]:
+    """Turns Ctrl-C and SIGTERM into a flag; a second Ctrl-C interrupts at once."""
+    received = False
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal received
+        if received:
+            signal.default_int_handler(number, frame)
+        received = True
+
+    try:
+        previous = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: whoever runs us handles signals
+        previous = {}
+    try:
+        yield lambda: received
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)

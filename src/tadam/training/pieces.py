@@ -1,0 +1,92 @@
+"""A step's batches in pieces, each normalised by its own statistics: one a process, or one a task.
+
+Gradients and running statistics are means over all pieces, so where a piece is computed makes no
+difference: with a piece for each task, one process does what many do, one piece after the other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from tadam.config import Config
+from tadam.errors import UserError
+from tadam.training.distributed import Ranks
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Items `start` up to `stop` of a batch.
+
+    Attributes:
+        weight: Multiplies the piece's mean; the mean over processes of the sums of these is then
+            the mean over the whole batch.
+        last: Whether this process has no further piece of the batch.
+    """
+
+    start: int
+    stop: int
+    weight: float
+    last: bool
+
+    @property
+    def items(self) -> slice:
+        return slice(self.start, self.stop)
+
+
+class Pieces:
+    """Cuts batches, and keeps the running statistics of a backbone in order meanwhile."""
+
+    def __init__(self, config: Config, backbone: nn.Module, ranks: Ranks) -> None:
+        tasks, auxiliary = config.episode.tasks, config.auxiliary
+        self._ranks = ranks
+        self._count = tasks if config.backbone.statistics == "task" else ranks.size
+        if tasks % ranks.size:
+            raise UserError(
+                f"episode.tasks is {tasks}, which {ranks.size} processes cannot share evenly: "
+                f"set it to a multiple of {ranks.size}, or start fewer processes"
+            )
+        if auxiliary.enabled and auxiliary.batch_size < self._count:
+            raise UserError(
+                f"auxiliary.batch_size is {auxiliary.batch_size}, but the batch is cut into "
+                f"{self._count} pieces: set it to at least {self._count}"
+            )
+        self._buffers = list(backbone.buffers())
+        self._statistics = [b for b in self._buffers if b.is_floating_point()]
+
+    def of(self, total: int) -> Iterator[Piece]:
+        """This process's pieces of a batch of `total` items.
+
+        Every piece starts from the same running statistics, and the mean of what they make of them
+        remains.
+        """
+        own = [self._piece(k, total) for k in self._ranks.share(self._count)]
+        if len(own) > 1:
+            return self._averaging(own)
+        return iter(own)
+
+    def _piece(self, k: int, total: int) -> Piece:
+        start, stop = k * total // self._count, (k + 1) * total // self._count
+        last = k + 1 == self._ranks.share(self._count).stop
+        return Piece(start, stop, (stop - start) * self._ranks.size / total, last)
+
+    def _averaging(self, own: list[Piece]) -> Iterator[Piece]:
+        before = [buffer.clone() for buffer in self._buffers]
+        sums = [torch.zeros_like(statistic) for statistic in self._statistics]
+        for piece in own:
+            for buffer, value in zip(self._buffers, before, strict=True):
+                buffer.copy_(value)
+            yield piece
+            for value, statistic in zip(sums, self._statistics, strict=True):
+                value += statistic
+        for statistic, value in zip(self._statistics, sums, strict=True):
+            statistic.copy_(value / len(own))
+
+    def average_statistics(self) -> None:
+        """Gives all processes the same running statistics.
+
+        Training never reads them and each pass moves them linearly, so once a step is as good as
+        after each pass.
+        """
+        self._ranks.average(self._statistics)

@@ -1,0 +1,49 @@
+"""Whether a folder may be written to: nothing of the user's is ever overwritten unasked."""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from tadam.config import Config
+from tadam.errors import UserError
+from tadam.recipes import load_recipe
+
+
+def check_folder(
+    folder: Path,
+    config: Config,
+    resume: bool,
+    marker: str,
+    unfinished: Collection[str] = (),
+) -> None:
+    """Refuses to write over anything: earlier results, another recipe, somebody's files.
+
+    Args:
+        folder: Where results are to go.
+        config: The recipe behind them.
+        resume: Whether earlier results of the same recipe may be gone on with.
+        marker: File that holds the recipe of earlier results.
+        unfinished: Files that count as nothing if there are no others.
+    """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise UserError(f"{existing} is a file: choose a folder with --out")
+    if not os.access(existing, os.W_OK):
+        raise UserError(f"{existing} cannot be written to: choose another --out")
+    if not folder.is_dir() or {path.name for path in folder.iterdir()} <= set(unfinished):
+        return
+    recipe = folder / marker
+    if not recipe.exists():
+        raise UserError(f"{folder} holds other files: choose a new folder with --out")
+    theirs = load_recipe(recipe)
+    differing = config.differences(theirs)
+    if differing:
+        raise UserError(
+            f"{folder} holds results of another recipe ({'; '.join(differing[:3])}): "
+            "use the same settings, or choose another --out"
+        )
+    if not resume:
+        raise UserError(
+            f"{folder} already holds results: add --resume to go on with them, "
+            "or choose another --out"
+        )

@@ -1,0 +1,36 @@
+"""What happened since the last log record, kept on the device until then."""
+
+import time
+from typing import Any
+
+import torch
+
+from tadam.training.distributed import Ranks
+from tadam.training.trainer import StepResult
+
+_NUMBERS = ("loss", "accuracy", "auxiliary_loss", "auxiliary_accuracy")
+
+
+class Window:
+    """The steps between two log records."""
+
+    def __init__(self) -> None:
+        self._results: list[StepResult] = []
+        self._started = time.monotonic()
+
+    def add(self, result: StepResult) -> None:
+        self._results.append(result)
+
+    def summary(self, ranks: Ranks) -> dict[str, Any]:
+        """Means over steps and processes; waits for the device."""
+        values = {
+            name: [v for r in self._results if (v := getattr(r, name)) is not None]
+            for name in _NUMBERS
+        }
+        names = [name for name in _NUMBERS if values[name]]
+        means = torch.stack([torch.stack(values[name]).mean() for name in names])
+        ranks.average([means])
+        record: dict[str, Any] = dict(zip(names, means.tolist(), strict=True))
+        images = sum(r.images for r in self._results)
+        elapsed = max(time.monotonic() - self._started, 1e-9)
+        return {"images_per_second": round(images / elapsed, 1), **record}

@@ -1,0 +1,54 @@
+"""Attempts of a run: all its processes agree on the number, whatever earlier ones left behind."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+import torch.distributed as dist
+
+from tadam.training.attempt import attempt_number
+
+SIZE = 4
+
+
+def attempt(store: dist.Store, delays: dict[int, float]) -> list[int]:
+    """What the ranks, each after its delay, take for the attempt's number."""
+
+    def rank(number: int) -> int:
+        time.sleep(delays.get(number, 0.0))
+        return attempt_number(store, number, SIZE)
+
+    with ThreadPoolExecutor(SIZE) as pool:
+        return list(pool.map(rank, range(SIZE)))
+
+
+def test_every_attempt_has_a_number_of_its_own_whoever_comes_first():
+    store = dist.HashStore()
+    orders = ({}, {0: 0.1}, {1: 0.1}, {0: 0.05, 3: 0.1})
+    assert [attempt(store, delays) for delays in orders] == [[n] * SIZE for n in (1, 2, 3, 4)]
+
+
+def test_processes_that_died_while_they_asked_confuse_nobody():
+    store = dist.HashStore()
+    store.set_timeout(timedelta(seconds=0.2))
+    died = [threading.Thread(target=_ask_in_vain, args=(store, rank)) for rank in (1, 3)]
+    for thread in died:
+        thread.start()
+    for thread in died:
+        thread.join()
+    store.set_timeout(timedelta(seconds=30))
+    assert attempt(store, {1: 0.1, 3: 0.1}) == [1] * SIZE
+
+
+def _ask_in_vain(store: dist.Store, rank: int) -> None:
+    with pytest.raises(dist.DistStoreError):
+        attempt_number(store, rank, SIZE)
+
+
+def test_rank_0_does_not_wait_for_ever():
+    store = dist.HashStore()
+    store.set_timeout(timedelta(seconds=0.1))
+    with pytest.raises(dist.DistStoreError, match="did not come"):
+        attempt_number(store, 0, SIZE)
