@@ -1,4 +1,4 @@
-"""The two errors a user can meet: a mistake of theirs, and a run that went wrong."""
+"""The errors a user can meet: a mistake of theirs, a run that went wrong or was stopped."""
 
 
 class UserError(ValueError):
@@ -10,3 +10,7 @@ class UserError(ValueError):
 
 class RunFailed(RuntimeError):
     """A run that could not go on, such as one that diverged. The command line exits with 1."""
+
+
+class Interrupted(RunFailed):
+    """A run that was told to stop, by Ctrl-C or its machine, and can go on from its checkpoint."""

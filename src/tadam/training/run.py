@@ -17,7 +17,7 @@ from tadam.config import Config
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.device import choose_device
-from tadam.errors import RunFailed, UserError
+from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation import Evaluation, evaluate_tasks
 from tadam.files import write_text
 from tadam.model import InputSpec, build_model, initialise
@@ -163,7 +163,7 @@ class _Run:
             if checkpoint or stop:
                 self._save_state()
             if stop and not done:
-                raise RunFailed(
+                raise Interrupted(
                     f"stopped after step {counters.step} of {steps}; the checkpoint is in "
                     f"{self.folder}: the same command with --resume goes on from there"
                 )
@@ -248,16 +248,16 @@ class _Window:
 
 def check_folder(
     folder: Path,
-    config: Config,
-    resume: bool,
-    marker: str,
+    config: Config | None = None,
+    resume: bool = False,
+    marker: str = "",
     unfinished: Collection[str] = (),
 ) -> None:
     """Refuses to write over anything: earlier results, another recipe, somebody's files.
 
     Args:
         folder: Where results are to go.
-        config: The recipe behind them.
+        config: The recipe behind them; None if earlier results cannot be gone on with.
         resume: Whether earlier results of the same recipe may be gone on with.
         marker: File that holds the recipe of earlier results.
         unfinished: Files that count as nothing if there are no others.
@@ -270,7 +270,7 @@ def check_folder(
     if not folder.is_dir() or {path.name for path in folder.iterdir()} <= set(unfinished):
         return
     recipe = folder / marker
-    if not recipe.exists():
+    if config is None or not recipe.exists():
         raise UserError(f"{folder} holds other files: choose a new folder with --out")
     theirs = load_recipe(recipe)
     differing = config.differences(theirs)
