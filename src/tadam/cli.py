@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from tadam.cli_bench import bench
 from tadam.cli_data import data_app
-from tadam.cli_options import DataDir, Json
+from tadam.cli_experiments import reproduce_app, sweep_app
+from tadam.cli_options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.terminal import alarm, err, out, percent, print_evaluation, print_json, progress_bar
 from tadam.torchrun import place
@@ -28,21 +28,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-sweep_app = typer.Typer(help="Cross-validate a setting.", no_args_is_help=True)
-reproduce_app = typer.Typer(help="Check the paper's claims.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
 app.command()(bench)
-
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. backbone.width=16."),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")]
-Recipe = Annotated[str, typer.Argument(help="A shipped recipe's name, or a TOML file.")]
-Dataset = Annotated[str | None, typer.Option(help="Use this data set instead of the recipe's.")]
 
 
 def main() -> None:
@@ -190,73 +179,3 @@ def recipes(
     from tadam.recipes import load_recipe, recipe_names
 
     sys.stdout.write(load_recipe(name).to_toml() if name else "\n".join(recipe_names()) + "\n")
-
-
-@sweep_app.command("alpha")
-def sweep_alpha(
-    recipe: Recipe,
-    values: Annotated[str, typer.Option(help="Comma-separated alphas.")] = "0.5,1,2,5,10",
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Sweep folder; runs/sweep-RECIPE if not given.")
-    ] = None,
-    dataset: Dataset = None,
-    settings: Settings = None,
-    resume: Resume = False,
-    device: Device = "auto",
-    data: DataDir = None,
-    as_json: Json = False,
-) -> None:
-    """Train once per alpha, choose on validation and draw the curve."""
-    from tadam.sweep import parse_values
-    from tadam.sweep import sweep_alpha as run
-    from tadam.training.progress import TerminalReporter
-
-    folder = folder or Path("runs") / f"sweep-{Path(recipe).stem}"
-    result = run(
-        recipe,
-        parse_values(values),
-        folder,
-        settings=settings or [],
-        dataset=dataset,
-        device=device,
-        resume=resume,
-        reporter=TerminalReporter(err),
-        on_point=lambda p: err.print(f"alpha {p.alpha:g}: {percent(p.accuracy, p.ci95)}"),
-    )
-    if as_json:
-        print_json(result.to_json())
-        return
-    table = Table("alpha", "validation accuracy", "at step", "")
-    for p in result.points:
-        row = (f"{p.alpha:g}", percent(p.accuracy, p.ci95), str(p.step))
-        table.add_row(*row, "best" if p == result.best else "")
-    out.print(table)
-    if result.at_edge:
-        out.print("the best alpha is at the edge of the values tried: a better one may lie beyond")
-    out.print(f"written: {result.plot or folder / 'sweep.md'}", soft_wrap=True)
-
-
-@reproduce_app.command("lemma1")
-def lemma1(
-    folder: Annotated[Path, typer.Option("--out", help="Where table and plot go.")] = Path(
-        "runs/lemma1"
-    ),
-    seed: Annotated[int, typer.Option(min=0, help="Fixes the network and the task.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Lemma 1: what the gradient becomes for very small and very large alpha."""
-    from tadam.metric import DISTANCES
-    from tadam.reproduce.lemma1 import COLUMNS, lemma1_rows, write_lemma1
-    from tadam.reproduce.lemma1 import lemma1 as run
-
-    results = [run(distance, seed=seed) for distance in DISTANCES]
-    written = write_lemma1(results, folder)
-    if as_json:
-        print_json([result.to_json() for result in results])
-        return
-    for result in results:
-        table = Table(*COLUMNS, title=f"relative error of the gradient / alpha, {result.distance}")
-        for row in lemma1_rows(result):
-            table.add_row(*row)
-        out.print(table)
-    out.print("written: " + ", ".join(str(path) for path in written), soft_wrap=True)

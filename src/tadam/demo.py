@@ -20,7 +20,8 @@ from tadam.modelfile import BEST, load_model
 from tadam.recipes import load_recipe
 from tadam.terminal import percent, progress_bar
 from tadam.training.progress import TerminalReporter
-from tadam.training.run import check_folder, train
+from tadam.training.run import train
+from tadam.training.run_folder import check_folder
 
 #: Tasks, queries and seed of every number the demo prints.
 TASKS, QUERIES, SEED = 500, 100, 0

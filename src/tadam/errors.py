@@ -1,4 +1,4 @@
-"""The errors a user can meet: a mistake of theirs, and a run that went wrong."""
+"""The errors a user can meet: a mistake of theirs, a run that went wrong or was stopped."""
 
 
 class UserError(ValueError):
@@ -14,3 +14,7 @@ class RunFailed(RuntimeError):
 
 class LostProcess(RunFailed):
     """Another process of the same run has died, so this one cannot go on either."""
+
+
+class Interrupted(RunFailed):
+    """A run that was told to stop, by Ctrl-C or its machine, and can go on from its checkpoint."""

@@ -8,11 +8,13 @@ from typing import Any
 
 from tadam import plots
 from tadam.config import Config
-from tadam.errors import RunFailed, UserError
+from tadam.errors import UserError
 from tadam.figure import available, save_png
 from tadam.files import write_text
+from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.recipes import resolve
-from tadam.training.run import Reporter, check_folder, check_recipe, train
+from tadam.training.run import Reporter, check_recipe, train
+from tadam.training.run_folder import check_folder
 
 #: Holds the recipe that all runs of a sweep share; alpha in it means nothing.
 SWEEP = "sweep.toml"
@@ -73,7 +75,9 @@ def sweep_alpha(
     dataset: str | None = None,
     device: str = "auto",
     resume: bool = False,
+    cluster: Cluster | None = None,
     reporter: Reporter | None = None,
+    watcher: Watcher | None = None,
     on_point: Callable[[SweepPoint], None] | None = None,
 ) -> SweepResult:
     """Trains a recipe once per alpha, held fixed, and compares validation accuracies.
@@ -90,50 +94,68 @@ def sweep_alpha(
         device: auto, cpu, cuda or mps.
         resume: Keep the finished runs in `out` and go on with an unfinished one; values may be
             added.
-        reporter: Is told of each run's progress.
-        on_point: Called after each value.
+        cluster: Train on Ray instead of one value after the other here; `out` must be on storage
+            that all its machines share.
+        reporter: Is told of each run's progress, if the runs are here.
+        watcher: Is told which runs are under way.
+        on_point: Called after each value, in the order in which they end.
     """
     alphas = _checked(values)
     base = _base(recipe, settings, dataset)
     folder = Path(out)
     check_folder(folder, base, resume, SWEEP)
-    check_recipe(base, device)
-    write_text(folder / SWEEP, base.to_toml())
-    points: list[SweepPoint] = []
-    for alpha in alphas:
-        # A finished run comes back from its checkpoint at once, an unfinished one goes on.
-        try:
-            run = train(
-                base,
-                folder / _name(alpha),
-                settings=[f"metric.alpha={alpha!r}"],
-                resume=resume,
-                device=device,
-                reporter=reporter,
-            )
-        except RunFailed as error:
-            raise RunFailed(f"alpha {alpha:g}: {error}") from None
-        points.append(
-            SweepPoint(
-                alpha, run.best_accuracy, run.best_ci95, run.best_step, run.seconds, _name(alpha)
-            )
-        )
-        result = SweepResult(
+    check_recipe(base, "cpu" if cluster else device)  # the workers' device need not be here
+    runs = [folder.absolute() / _name(alpha) for alpha in alphas]
+    shared = {"base": base, "device": device, "reporter": None if cluster else reporter}
+    jobs = [
+        Job(f"alpha {alpha:g}", _train_point, {"alpha": alpha, "folder": run, **shared}, run)
+        for alpha, run in zip(alphas, runs, strict=True)
+    ]
+    points: dict[int, SweepPoint] = {}
+
+    def result() -> SweepResult:
+        return SweepResult(
             folder,
             base.metric.distance,
             base.data.name,
             base.episode.way,
             base.episode.shot,
-            tuple(points),
+            tuple(points[index] for index in sorted(points)),
         )
-        _write(result)  # after each point, so that a crash leaves what was found
+
+    def keep(index: int, point: SweepPoint) -> None:
+        points[index] = point
+        _write(result())  # after each point, so that a crash leaves what was found
         if on_point:
-            on_point(points[-1])
-    if available():
-        result = replace(result, plot=folder / "alpha.png")
-        _draw(result, folder / "alpha.png")
-        _write(result)
-    return result
+            on_point(point)
+
+    with open_pool(cluster, watcher) as pool:
+        write_text(folder / SWEEP, base.to_toml())
+        run_jobs(jobs, pool, keep)
+    if not available():
+        return result()
+    drawn = replace(result(), plot=folder / "alpha.png")
+    _draw(drawn, folder / "alpha.png")
+    _write(drawn)
+    return drawn
+
+
+def _train_point(
+    base: Config, alpha: float, folder: Path, device: str, reporter: Reporter | None
+) -> SweepPoint:
+    # A finished run comes back from its checkpoint at once, an unfinished one goes on. In a new
+    # sweep there is none, unless this is another attempt after a worker's death.
+    run = train(
+        base,
+        folder,
+        settings=[f"metric.alpha={alpha!r}"],
+        resume=True,
+        device=device,
+        reporter=reporter,
+    )
+    return SweepPoint(
+        alpha, run.best_accuracy, run.best_ci95, run.best_step, run.seconds, folder.name
+    )
 
 
 def parse_values(text: str) -> list[float]:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tadam.jobs import Watcher
 from tadam.torchrun import place
 
 if TYPE_CHECKING:
@@ -38,6 +39,35 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(tasks[0], completed=done, total=total)
 
         yield progress
+
+
+class JobReporter(Watcher):
+    """Shows which jobs run: in a live bar, or on a line each if they draw bars of their own."""
+
+    def __init__(self, live: bool) -> None:
+        self._live = live
+        self._bar: Progress | None = None
+
+    def running(self, names: Sequence[str], done: int, total: int) -> None:
+        if not self._live:
+            err.print(f"{names[0]} ({done + 1} of {total})", style="bold")
+            return
+        if self._bar is None:
+            names_column = TextColumn("{task.description}", markup=False)
+            columns = (BarColumn(), MofNCompleteColumn(), names_column)
+            self._bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+            self._task = self._bar.add_task("", total=total)
+            self._bar.start()
+        description = f"running: {', '.join(names)}" if names else "waiting"
+        self._bar.update(self._task, completed=done, description=description)
+
+    def note(self, text: str) -> None:
+        err.print(text, soft_wrap=True)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
 
 def print_json(result: Any) -> None:

@@ -19,7 +19,9 @@ from tadam import plots
 from tadam.errors import UserError
 from tadam.figure import available, new_figure, save_png
 from tadam.files import write_text
+from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.metric import DISTANCES, prototypes
+from tadam.training.run_folder import check_folder
 
 #: 1e-4 to 1e4, two values to a factor of ten.
 ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
@@ -209,6 +211,28 @@ def lemma1_rows(result: Lemma1Result) -> list[tuple[str, str, str, str]]:
             strict=True,
         )
     ]
+
+
+def reproduce_lemma1(
+    out: str | Path,
+    seed: int = 0,
+    *,
+    cluster: Cluster | None = None,
+    watcher: Watcher | None = None,
+) -> tuple[list[Lemma1Result], list[Path]]:
+    """Looks at the lemma for every distance and writes what `write_lemma1` writes.
+
+    Args:
+        out: Folder for table and plot; must hold nothing yet.
+        seed: Fixes network, support and queries.
+        cluster: Where to compute, if not here.
+        watcher: Is told which distance is under way.
+    """
+    check_folder(Path(out))
+    jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]
+    with open_pool(cluster, watcher) as pool:
+        results = run_jobs(jobs, pool)
+    return results, write_lemma1(results, Path(out))
 
 
 def write_lemma1(results: Sequence[Lemma1Result], folder: Path) -> list[Path]:

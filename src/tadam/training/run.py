@@ -11,7 +11,7 @@ from tadam.config import Config
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.device import choose_device
-from tadam.errors import RunFailed, UserError
+from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation import Evaluation, evaluate_tasks
 from tadam.files import write_text
 from tadam.model import InputSpec, build_model, initialise
@@ -21,7 +21,7 @@ from tadam.training.checkpoint import LAST, Counters, load_state, save_state, sh
 from tadam.training.distributed import ALONE, Ranks, torchrun_ranks
 from tadam.training.interruption import interruption
 from tadam.training.log import LOG, RunLog, require_tensorboard
-from tadam.training.run_folder import check_folder as check_folder
+from tadam.training.run_folder import check_folder
 from tadam.training.schedule import validates_after
 from tadam.training.trainer import Trainer
 from tadam.training.window import Window
@@ -194,7 +194,7 @@ class _Run:
             if checkpoint or stop:
                 self._save_state()
             if stop and not done:
-                raise RunFailed(
+                raise Interrupted(
                     f"stopped after step {counters.step} of {steps}; the checkpoint is in "
                     f"{self.folder}: the same command with --resume goes on from there"
                 )

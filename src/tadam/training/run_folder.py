@@ -11,16 +11,16 @@ from tadam.recipes import load_recipe
 
 def check_folder(
     folder: Path,
-    config: Config,
-    resume: bool,
-    marker: str,
+    config: Config | None = None,
+    resume: bool = False,
+    marker: str = "",
     unfinished: Collection[str] = (),
 ) -> None:
     """Refuses to write over anything: earlier results, another recipe, somebody's files.
 
     Args:
         folder: Where results are to go.
-        config: The recipe behind them.
+        config: The recipe behind them; None if earlier results cannot be gone on with.
         resume: Whether earlier results of the same recipe may be gone on with.
         marker: File that holds the recipe of earlier results.
         unfinished: Files that count as nothing if there are no others.
@@ -33,7 +33,7 @@ def check_folder(
     if not folder.is_dir() or {path.name for path in folder.iterdir()} <= set(unfinished):
         return
     recipe = folder / marker
-    if not recipe.exists():
+    if config is None or not recipe.exists():
         raise UserError(f"{folder} holds other files: choose a new folder with --out")
     theirs = load_recipe(recipe)
     differing = config.differences(theirs)

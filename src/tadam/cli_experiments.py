@@ -1,0 +1,104 @@
+"""Commands that run several jobs: sweeps, and the paper's claims."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tadam.cli_options import (
+    DataDir,
+    Dataset,
+    Device,
+    JobCpus,
+    JobGpus,
+    JobMemory,
+    Json,
+    Ray,
+    Recipe,
+    Resume,
+    Settings,
+    cluster,
+)
+from tadam.terminal import JobReporter, err, out, percent, print_json
+
+sweep_app = typer.Typer(help="Cross-validate a setting.", no_args_is_help=True)
+reproduce_app = typer.Typer(help="Check the paper's claims.", no_args_is_help=True)
+
+
+@sweep_app.command("alpha")
+def sweep_alpha(
+    recipe: Recipe,
+    values: Annotated[str, typer.Option(help="Comma-separated alphas.")] = "0.5,1,2,5,10",
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Sweep folder; runs/sweep-RECIPE if not given.")
+    ] = None,
+    dataset: Dataset = None,
+    settings: Settings = None,
+    resume: Resume = False,
+    device: Device = "auto",
+    data: DataDir = None,
+    ray: Ray = None,
+    job_cpus: JobCpus = None,
+    job_gpus: JobGpus = None,
+    job_memory: JobMemory = None,
+    as_json: Json = False,
+) -> None:
+    """Train once per alpha, choose on validation and draw the curve."""
+    from tadam.sweep import parse_values
+    from tadam.sweep import sweep_alpha as run
+    from tadam.training.progress import TerminalReporter
+
+    folder = folder or Path("runs") / f"sweep-{Path(recipe).stem}"
+    result = run(
+        recipe,
+        parse_values(values),
+        folder,
+        settings=settings or [],
+        dataset=dataset,
+        device=device,
+        resume=resume,
+        cluster=cluster(ray, job_cpus, job_gpus, job_memory),
+        reporter=TerminalReporter(err),
+        watcher=JobReporter(live=ray is not None),
+        on_point=lambda p: err.print(f"alpha {p.alpha:g}: {percent(p.accuracy, p.ci95)}"),
+    )
+    if as_json:
+        print_json(result.to_json())
+        return
+    table = Table("alpha", "validation accuracy", "at step", "")
+    for p in result.points:
+        row = (f"{p.alpha:g}", percent(p.accuracy, p.ci95), str(p.step))
+        table.add_row(*row, "best" if p == result.best else "")
+    out.print(table)
+    if result.at_edge:
+        out.print("the best alpha is at the edge of the values tried: a better one may lie beyond")
+    out.print(f"written: {result.plot or folder / 'sweep.md'}", soft_wrap=True)
+
+
+@reproduce_app.command("lemma1")
+def lemma1(
+    folder: Annotated[Path, typer.Option("--out", help="Where table and plot go.")] = Path(
+        "runs/lemma1"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Fixes the network and the task.")] = 0,
+    ray: Ray = None,
+    job_cpus: JobCpus = None,
+    job_gpus: JobGpus = None,
+    job_memory: JobMemory = None,
+    as_json: Json = False,
+) -> None:
+    """Lemma 1: what the gradient becomes for very small and very large alpha."""
+    from tadam.reproduce.lemma1 import COLUMNS, lemma1_rows, reproduce_lemma1
+
+    on = cluster(ray, job_cpus, job_gpus, job_memory)
+    results, written = reproduce_lemma1(folder, seed, cluster=on, watcher=JobReporter(live=True))
+    if as_json:
+        print_json([result.to_json() for result in results])
+        return
+    for result in results:
+        table = Table(*COLUMNS, title=f"relative error of the gradient / alpha, {result.distance}")
+        for row in lemma1_rows(result):
+            table.add_row(*row)
+        out.print(table)
+    out.print("written: " + ", ".join(str(path) for path in written), soft_wrap=True)
