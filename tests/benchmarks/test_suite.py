@@ -1,5 +1,6 @@
 """The whole benchmark with tiny settings, in this process: every part reports something sane."""
 
+import io
 import json
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -123,11 +124,22 @@ def test_a_part_that_fails_leaves_the_others_results(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("columns", [80, 100])
 def test_the_tables_fit_a_terminal(report: Report, columns: int) -> None:
-    console = Console(width=columns, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    for part in tables(report):
+    at_width_4 = [m for m in report.measurements if m.setting == "width 4"]
+    rest = [m for m in report.measurements if m.setting != "width 4"]
+    widths = [
+        replace(m, setting=f"width {w}", value=1.25) for m in at_width_4 for w in (16, 32, 64)
+    ]
+    wide = replace(
+        report, plan={**report.plan, "widths": [16, 32, 64]}, measurements=(*widths, *rest)
+    )
+    file = io.StringIO()
+    console = Console(width=columns, file=file)
+    for part in tables(wide):
         console.print(part, soft_wrap=isinstance(part, str))
-    text = console.export_text()
-    assert "inference vs onnxruntime" in text  # and not cut short
+    text = file.getvalue()
+    for name in TARGETS:
+        assert f"│ {name} " in text  # in one piece
+    assert "│ 2.0 2.2 2.5x │" in text
     assert "5 tasks; the naive time is that of 2, scaled linearly" in text
     assert "image size 20" in text
     assert "peak memory of training, width 4, 16x16: " in text
