@@ -21,7 +21,7 @@ from tadam.errors import UserError
 from tadam.metric import prototypes
 from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
-from tadam.native.convolution import constant_weights
+from tadam.nn.constant_weights import constant_weights
 from tadam.nn.film import Film
 from tadam.training.distributed import ALONE, Ranks, torchrun_ranks
 

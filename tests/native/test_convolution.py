@@ -11,13 +11,13 @@ from tadam import native
 from tadam.native import Finish
 from tadam.native.convolution import (
     Gradient,
-    constant_weights,
     convolve,
     convolve_and_finish,
     convolve_backward,
     pack,
     pays,
 )
+from tadam.nn.constant_weights import constant_weights
 
 needs_core = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"

@@ -8,7 +8,7 @@ from tadam.benchmarks.arithmetic import TRAINING_FACTOR, forward_flops
 from tadam.benchmarks.results import Measurement
 from tadam.benchmarks.targets import FORWARD, FORWARD_BACKWARD
 from tadam.benchmarks.worker import Worker, shortest
-from tadam.native.convolution import constant_weights
+from tadam.nn.constant_weights import constant_weights
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.resnet12 import ResNet12
 

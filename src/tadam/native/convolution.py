@@ -3,20 +3,16 @@
 It multiplies a quarter as often as the direct convolution (Lavin and Gray, 2015).
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from tadam.native import Finish, accepts, call, empty_images
+from tadam.nn.constant_weights import reused
 
 #: Fewer channels than the kernels have lanes, or too few tiles for the weights' transform to pay.
 _LEAST_CHANNELS, _LEAST_TILES = 16, 16
-
-_reused = threading.local()
 
 
 def pays(x: Tensor, weight: Tensor) -> bool:
@@ -27,33 +23,17 @@ def pays(x: Tensor, weight: Tensor) -> bool:
     return tiles >= _LEAST_TILES
 
 
-@contextmanager
-def constant_weights() -> Iterator[None]:
-    """A promise that no weight changes inside the block, so each is transformed only once there.
-
-    A training step uses every weight in several passes, forward and backward.
-    """
-    outer = getattr(_reused, "packed", None)
-    _reused.packed = {} if outer is None else outer
-    try:
-        yield
-    finally:
-        _reused.packed = outer
-
-
 def pack(weight: Tensor, forward: bool = True) -> Tensor:
     """(K, C, 3, 3) transformed and laid out for the forward pass or for the data gradient."""
-    known: dict[tuple[int, bool], Tensor] | None = getattr(_reused, "packed", None)
-    key = (weight.data_ptr(), forward)
-    if known is not None and key in known:
-        return known[key]
     filters, channels = weight.shape[:2]
     depth, columns = (channels, filters) if forward else (filters, channels)
-    packed = weight.new_empty(call("packed_floats", depth, columns))
-    call("pack_weights", weight, packed, depth, columns, int(forward), torch.get_num_threads())
-    if known is not None:
-        known[key] = packed
-    return packed
+
+    def compute() -> Tensor:
+        packed = weight.new_empty(call("packed_floats", depth, columns))
+        call("pack_weights", weight, packed, depth, columns, int(forward), torch.get_num_threads())
+        return packed
+
+    return reused(weight, "packed forward" if forward else "packed backward", compute)
 
 
 def _sizes(x: Tensor, filters: int) -> tuple[int, ...]:

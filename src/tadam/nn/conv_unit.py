@@ -10,6 +10,7 @@ from tadam import native
 from tadam.nn.film import film
 from tadam.nn.fused import norm_film_swish
 from tadam.nn.fused_native import infer_unit, train_unit
+from tadam.nn.winograd import conv3x3
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,  # swish-1, x * sigmoid(x): the paper's choice
@@ -63,7 +64,7 @@ class ConvUnit(ConvNorm):
             finish = native.Finish(self.activation, pool)
             unit = train_unit if self.training else infer_unit
             return unit(x, self.conv, self.norm, modulation, shortcut, finish)
-        x = self.conv(x)
+        x = conv3x3(x, self.conv.weight)
         if self.training and self.activation == "swish":
             return norm_film_swish(x, self.norm, modulation, shortcut, pool)
         x = self.norm(x)

@@ -24,7 +24,7 @@ from tadam.data.store import ImageStore
 from tadam.device import images_fit, to_device
 from tadam.errors import UserError
 from tadam.model import Tadam
-from tadam.native.convolution import constant_weights
+from tadam.nn.constant_weights import constant_weights
 from tadam.training.distributed import ALONE, Logits, Ranks, without_averaging
 from tadam.training.pieces import Piece, Pieces
 from tadam.training.schedule import learning_rate_factor, makes_auxiliary_update
