@@ -45,6 +45,17 @@ def test_version_is_printed(tadam) -> None:
     assert tadam("--version").out.startswith("tadam 0.")
 
 
+def test_torchrun_is_refused_where_processes_would_write_over_each_other(
+    tadam, monkeypatch
+) -> None:
+    for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert_one_sentence(tadam("data", "list"), "torchrun", "tadam train")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert tadam("data", "list").code == 0
+
+
 def test_an_unknown_command_is_bad_usage(tadam) -> None:
     assert tadam("trian").code == 2
 

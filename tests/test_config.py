@@ -30,6 +30,7 @@ ALLOWED_AND_REFUSED = {
     "backbone.activation": ("swish relu", "gelu"),
     "backbone.embedding": ("pooled", "flat other"),  # flat, but for resnet12
     "backbone.initialisation": ("paper he", "xavier"),
+    "backbone.statistics": ("batch task", "layer"),
     "metric.distance": ("euclidean sqeuclidean cosine", "manhattan"),
     "metric.alpha": ("1e-9 999999.0", "0 -1 1e6 inf nan"),
     "conditioning.layers": ("all pre_pool last", "first"),

@@ -26,6 +26,7 @@ def attempt(store: dist.Store, delays: dict[int, float]) -> list[int]:
 
 def test_every_attempt_has_a_number_of_its_own_whoever_comes_first():
     store = dist.HashStore()
+    store.set_timeout(timedelta(seconds=10))
     orders = ({}, {0: 0.1}, {1: 0.1}, {0: 0.05, 3: 0.1})
     assert [attempt(store, delays) for delays in orders] == [[n] * SIZE for n in (1, 2, 3, 4)]
 
@@ -38,7 +39,7 @@ def test_processes_that_died_while_they_asked_confuse_nobody():
         thread.start()
     for thread in died:
         thread.join()
-    store.set_timeout(timedelta(seconds=30))
+    store.set_timeout(timedelta(seconds=10))
     assert attempt(store, {1: 0.1, 3: 0.1}) == [1] * SIZE
 
 
