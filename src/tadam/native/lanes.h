@@ -28,26 +28,46 @@ INLINE int64_t whole(int64_t channels) { return (channels + LANES - 1) / LANES *
 // Rows and planes a power of two apart would compete for the same cache lines.
 INLINE int64_t spaced(int64_t floats) { return floats % 128 ? floats : floats + LANES; }
 
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define HAS_HALF_LANES
+typedef float Half __attribute__((vector_size(32)));
+#endif
+#endif
+
 // The first `count` lanes from memory, the others zero.
 INLINE void load(Lanes &lanes, const float *from, int64_t count) {
     if (count == LANES) {
         std::memcpy(&lanes, from, sizeof(Lanes));
-    } else {
-        lanes = Lanes{};
-        if (count == LANES / 2)
-            std::memcpy(&lanes, from, sizeof(Lanes) / 2);
-        else
-            for (int64_t i = 0; i < count; i++) lanes[i] = from[i];
+        return;
     }
+#ifdef HAS_HALF_LANES
+    if (count == LANES / 2) {
+        Half half;
+        std::memcpy(&half, from, sizeof(Half));
+        lanes = __builtin_shufflevector(half, Half{}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+                                        14, 15);
+        return;
+    }
+#endif
+    lanes = Lanes{};
+    for (int64_t i = 0; i < count; i++) lanes[i] = from[i];
 }
 
 INLINE void store(float *to, const Lanes &lanes, int64_t count) {
-    if (count == LANES)
+    if (count == LANES) {
         std::memcpy(to, &lanes, sizeof(Lanes));
-    else if (count == LANES / 2)
-        std::memcpy(to, &lanes, sizeof(Lanes) / 2);
-    else  // not a copy of `count` floats, which compilers turn into slow string instructions
-        for (int64_t i = 0; i < count; i++) to[i] = lanes[i];
+        return;
+    }
+#ifdef HAS_HALF_LANES
+    if (count == LANES / 2) {
+        Half half = __builtin_shufflevector(lanes, lanes, 0, 1, 2, 3, 4, 5, 6, 7);
+        std::memcpy(to, &half, sizeof(Half));
+        return;
+    }
+#endif
+    // not a copy of `count` floats, which compilers turn into slow string instructions
+    for (int64_t i = 0; i < count; i++) to[i] = lanes[i];
 }
 
 // 1 / (1 + exp(-x)), with exp as 2^n times a polynomial on [-ln2/2, ln2/2]; relative error 1e-7.
