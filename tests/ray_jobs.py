@@ -36,6 +36,11 @@ def survive(folder: Path, deaths: int) -> int:
     return deaths
 
 
+def wait_forever() -> None:
+    while True:
+        time.sleep(0.01)
+
+
 def surroundings() -> tuple[int, str, str | None]:
     import torch
 

@@ -32,7 +32,8 @@ def train_arguments(dataset: object, out: Path, *settings: str) -> list[object]:
 
 
 def test_help_of_every_command_fits_a_screen_and_needs_no_torch(tadam) -> None:
-    for command in ((), ("train",), ("evaluate",), ("sweep", "alpha"), ("data", "show"), ("demo",)):
+    commands = ("train", "evaluate", "sweep alpha", "reproduce lemma1", "data show", "demo")
+    for command in ((), *(name.split() for name in commands)):
         result = tadam(*command, "--help")
         assert result.code == 0
         assert "Usage: tadam" in result.out
@@ -214,6 +215,21 @@ def test_a_sweep_that_cannot_start_leaves_nothing_behind(tadam, tmp_path: Path) 
     arguments = ("sweep", "alpha", "shapes", "--values", "1,2", "--out", tmp_path / "sweep")
     assert_one_sentence(tadam(*arguments, "--dataset", "nosuch"), "nosuch", "--dataset")
     assert_one_sentence(tadam(*arguments, "--set", "episode.way=99"), "99-way")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lemma1_leaves_earlier_results_alone(tadam, tmp_path: Path) -> None:
+    assert tadam("reproduce", "lemma1", "--out", tmp_path, "--json").code == 0
+    earlier = (tmp_path / "lemma1.json").read_bytes()
+    again = tadam("reproduce", "lemma1", "--out", tmp_path, "--seed", 1)
+    assert_one_sentence(again, "holds other files", "--out")
+    assert (tmp_path / "lemma1.json").read_bytes() == earlier
+
+
+@pytest.mark.parametrize("option", ["--job-cpus", "--job-gpus", "--job-memory"])
+def test_resources_of_jobs_need_a_cluster(tadam, tmp_path: Path, option: str) -> None:
+    result = tadam("reproduce", "lemma1", "--out", tmp_path / "new", option, "2")
+    assert_one_sentence(result, option, "--ray")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -73,27 +74,35 @@ def test_an_interrupted_job_keeps_the_others_from_starting() -> None:
     assert told == []
 
 
-def test_a_folder_has_one_writer_at_a_time_and_the_lock_goes_with_its_process(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "runs" / "x"
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process, that is busy with the folder `runs/x`."""
     script = (
         "import sys, time, pathlib, tadam.jobs as j\n"
         "def hold(): print('held', flush=True); time.sleep(600)\n"
         "j.Job('x', hold, {}, pathlib.Path(sys.argv[1])).run()"
     )
-    command = [sys.executable, "-c", script, str(folder)]
-    job = Job("mine", double, {"x": 2}, folder)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        try:
-            assert other.stdout is not None
-            assert other.stdout.readline() == "held\n"
-            with pytest.raises(RunFailed, match=f"process {other.pid} of .* is still writing to"):
-                job.run()
-            with pytest.raises(RunFailed, match="still writing"):
-                job.run(wait=0.2)
-        finally:
-            other.kill()
+    command = [sys.executable, "-c", script, str(tmp_path / "runs" / "x")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_folder_has_one_writer_at_a_time(tmp_path: Path, other: subprocess.Popen[str]) -> None:
+    job = Job("mine", double, {"x": 2}, tmp_path / "runs" / "x")
+    for wait in (0.0, 0.2):
+        with pytest.raises(RunFailed, match=rf"^process {other.pid} of .* is still writing to"):
+            job.run(wait)
+
+
+def test_the_next_writer_waits_until_a_killed_one_is_gone_and_leaves_no_lock(
+    tmp_path: Path, other: subprocess.Popen[str]
+) -> None:
+    job = Job("mine", double, {"x": 2}, tmp_path / "runs" / "x")
+    Timer(0.5, other.kill).start()
+    assert job.run(wait=60) == 4
     with open_pool(None) as pool:
         assert run_jobs([job], pool) == [4]
-    assert list(folder.parent.iterdir()) == []  # a job that has succeeded needs no lock
+    assert list((tmp_path / "runs").iterdir()) == []

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -47,6 +48,8 @@ def address(_environment: None) -> Iterator[str]:
 
     ray = tadam.ray_pool.ray
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        # Its workers inherit what they would from a command in the background.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         ray.init(
             "local",
             num_cpus=2,
@@ -56,6 +59,7 @@ def address(_environment: None) -> Iterator[str]:
             logging_level=logging.ERROR,
             _temp_dir=folder,
         )
+        signal.signal(signal.SIGINT, before)
         try:
             yield ray.get_runtime_context().gcs_address
         finally:
@@ -105,7 +109,9 @@ def test_jobs_run_side_by_side_and_results_keep_their_order(
     assert told == {0: 2, 1: 1}
 
 
-def test_every_job_ends_once_though_workers_are_killed(cluster: Cluster, tmp_path: Path) -> None:
+def test_every_job_ends_once_though_a_worker_is_killed(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     diary = Diary()
     told: list[tuple[int, int]] = []
     folders = [tmp_path / name for name in "abcd"]
@@ -123,6 +129,7 @@ def test_every_job_ends_once_though_workers_are_killed(cluster: Cluster, tmp_pat
     again = "its worker died (WorkerCrashedError), starting it again"
     assert notes == [f"b: {again}"]
     assert sorted(tmp_path.iterdir()) == folders  # no lock is left
+    assert capsys.readouterr().out == ""  # Ray has much to say
 
 
 def test_a_job_whose_workers_always_die_is_given_up_and_the_others_end(
@@ -165,13 +172,13 @@ def test_a_sweep_on_ray_is_a_sweep_here_though_a_worker_is_killed(
 
 
 class Impatient(Watcher):
-    """Presses Ctrl-C as soon as all of them run and have come to a checkpoint."""
+    """Presses Ctrl-C as soon as all of them run, and have written files of a certain kind."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, pattern: str) -> None:
+        self.folder, self.pattern = folder, pattern
 
     def running(self, names: Sequence[str], done: int, total: int) -> None:
-        if len(names) == total == len(list(self.folder.glob("*/last.safetensors"))):
+        if len(names) == total == len(list(self.folder.glob(self.pattern))):
             raise KeyboardInterrupt
 
 
@@ -181,12 +188,26 @@ def test_ctrl_c_leaves_checkpoints_to_go_on_from(
     monkeypatch.setattr("tadam.sweep._train_point", ray_jobs.slow_train_point)
     long = recipe.with_settings(["schedule.episodes=500", "validation.every=500"])
     sentence = "^stopped with 0 of 2 jobs done; the same command with --resume goes on$"
+    watcher = Impatient(tmp_path, "*/last.safetensors")
     with pytest.raises(Interrupted, match=sentence):
-        sweep_alpha(long, [1, 5], tmp_path, cluster=cluster, watcher=Impatient(tmp_path))
+        sweep_alpha(long, [1, 5], tmp_path, cluster=cluster, watcher=watcher)
     for run in (tmp_path / "alpha-1", tmp_path / "alpha-5"):
         _, _, state = read_tensors(run / "last.safetensors")
         assert 0 < state["counters"]["step"] == read_log(run)[-1]["step"] < 500
         Job("free", ray_jobs.double, {"x": 1}, run).run()  # nobody writes to it any more
+
+
+def test_ctrl_c_stops_a_job_that_does_not_expect_it(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tadam.ray_pool._GRACE", 5.0)
+    jobs = [Job("job", ray_jobs.wait_forever, {}, tmp_path / "x")]
+    with (
+        open_pool(cluster, Impatient(tmp_path, ".x.lock")) as pool,
+        pytest.raises(Interrupted),
+    ):
+        run_jobs(jobs, pool)
+    Job("free", ray_jobs.double, {"x": 1}, tmp_path / "x").run()
 
 
 def test_a_job_gets_its_threads_the_folder_of_the_command_and_its_settings(
@@ -245,7 +266,7 @@ def test_a_command_prints_what_it_prints_here_and_leaves_nothing_behind(
     assert not (tmp_path / ".ray").exists()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def web_page() -> Iterator[int]:
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()

@@ -1,7 +1,10 @@
 """Cross-validation of alpha: right choice, resumption without repetition, clear refusals."""
 
 import json
+import os
+import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from PIL import Image
 
 import tadam.sweep
 from tadam.config import Config
-from tadam.errors import RunFailed, UserError
+from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.sweep import SweepPoint, SweepResult, sweep_alpha
 from tadam.training.run import TrainingResult, train
 from tadam.training.trainer import Trainer
@@ -134,9 +137,40 @@ def test_interrupted_sweep_goes_on_where_it_stopped_and_ends_the_same(
     assert facts(resumed) == facts(whole)
 
 
-def test_failed_run_is_named_by_its_alpha(recipe: Config, tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"^alpha 2: loss became .* training diverged"):
-        sweep_alpha(recipe, [2, 5], tmp_path, settings=["run.max_loss=1e-9"])
+def test_ctrl_c_ends_the_sweep_and_not_only_the_run(
+    recipe: Config,
+    tmp_path: Path,
+    steps: list[tuple[float, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = Trainer.step
+
+    def pressing(self: Trainer, t: int) -> Any:
+        if t == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, t)
+
+    monkeypatch.setattr(Trainer, "step", pressing)
+    with pytest.raises(Interrupted, match=r"^alpha 1: stopped after step 2 of 3;.*--resume"):
+        sweep_alpha(recipe, [1, 5], tmp_path)
+    assert steps == [(1.0, 0), (1.0, 1)]
+
+
+def test_failed_run_is_named_by_its_alpha_and_the_others_are_made(
+    recipe: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Trainer.step
+
+    def diverging(self: Trainer, t: int) -> Any:
+        made = step(self, t)
+        alpha = round(self.model.metric.alpha.item())
+        return replace(made, loss=made.loss * float("nan")) if alpha == 2 else made
+
+    monkeypatch.setattr(Trainer, "step", diverging)
+    with pytest.raises(RunFailed, match=r"^alpha 2: loss became nan .* training diverged"):
+        sweep_alpha(recipe, [2, 5, 10], tmp_path)
+    written = json.loads((tmp_path / "sweep.json").read_text())
+    assert [point["alpha"] for point in written["points"]] == [5, 10]
 
 
 def test_best_is_the_highest_accuracy_and_of_equals_the_smallest_alpha(

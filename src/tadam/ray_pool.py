@@ -3,8 +3,10 @@
 import logging
 import os
 import secrets
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -63,6 +65,8 @@ def connected(cluster: Cluster, watcher: Watcher) -> Iterator["RayPool"]:
                 ray.init(cluster.address, **quiet)
         except (Exception, SystemExit) as error:  # it exits where nobody answers
             reason = str(error).strip().partition("\n")[0]
+            if cluster.address == LOCAL:
+                raise RunFailed(f"Ray did not start: {reason}") from None
             raise UserError(
                 f"no connection to Ray at {cluster.address}: {reason}; port, version and token "
                 "must be those of the cluster"
@@ -143,6 +147,7 @@ class RayPool:
             task = attempt.remote(jobs[index], self.cluster.cpus, Path.cwd(), environment)
             pending[task] = index
 
+        previous = _on_terminate(signal.default_int_handler)  # as Ctrl-C; Ray would abort
         try:
             for index in range(len(jobs)):
                 start(index)
@@ -168,11 +173,18 @@ class RayPool:
                 sentence += "; the same command with --resume goes on"
             raise Interrupted(sentence) from None
         finally:
+            self.watcher.stop()
+            _on_terminate(previous)
             for task in pending:
                 ray.cancel(task)  # as Ctrl-C would: a run writes its checkpoint
             if pending:
                 ray.wait(list(pending), num_returns=len(pending), timeout=_GRACE)
-            self.watcher.stop()
+
+
+def _on_terminate(handler: Any) -> Any:
+    """Sets what SIGTERM does and returns what it did; only the main thread can."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    return signal.signal(signal.SIGTERM, handler or signal.SIG_DFL) if in_main_thread else None
 
 
 class _Lost(RunFailed):
@@ -211,6 +223,7 @@ def _attempt(job: Job[R], threads: int, folder: Path, environment: dict[str, str
     """Runs in a worker. What a user can be told comes back as a value, not as a traceback."""
     import torch
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a command with & or nohup ignores it
     torch.set_num_threads(threads)
     os.environ.update(environment)
     if folder.is_dir():  # paths relative to where the command was given
