@@ -123,7 +123,8 @@ void tadam_pack_weights(const float *w, float *packed, int64_t depth, int64_t co
 #pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
     for (int64_t c = 0; c < columns; c += LANES)
         for (int64_t k = 0; k < depth; k += LANES)
-            pack_block(w, packed, depth, columns, k, c, turned != 0);
+            pack_block(w, packed, depth, columns, k, c, turned != 0,
+                       TAPS * depth * columns > SMALL_WEIGHTS);
 }
 
 int64_t tadam_conv_scratch(int64_t threads, int64_t images, int64_t height, int64_t width,

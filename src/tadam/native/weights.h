@@ -1,8 +1,24 @@
 // Winograd's transform of weights, packed for the products, and its adjoint.
 #pragma once
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 #include "product.h"
 #include "winograd.h"
+
+// Past the caches, for what is too large to stay there: saves reading the lines that are written over.
+INLINE void store_past_caches(float *to, const Lanes &lanes) {
+#if defined(__SSE__)
+    typedef float Quarter __attribute__((vector_size(16)));
+    Quarter parts[4];
+    std::memcpy(parts, &lanes, sizeof(Lanes));
+    for (int i = 0; i < 4; i++) _mm_stream_ps(to + 4 * i, (__m128)parts[i]);
+#else
+    store(to, lanes, LANES);
+#endif
+}
 
 INLINE int64_t panels(int64_t columns) { return (whole(columns) + PANEL - 1) / PANEL; }
 
@@ -15,7 +31,7 @@ INLINE int64_t packed_plane(int64_t depth, int64_t columns) { return spaced(dept
 
 // Packs LANES x LANES of the weights (depth, 3, 3, columns), or of (columns, 3, 3, depth) if `turned`.
 MULTIVERSIONED static void pack_block(const float *w, float *packed, int64_t depth, int64_t columns,
-                                      int64_t k, int64_t c, bool turned) {
+                                      int64_t k, int64_t c, bool turned, bool large) {
     int64_t rows = std::min(LANES, depth - k), count = std::min(LANES, columns - c);
     int64_t panel = c / PANEL, width = panel_width(columns, panel);
     float block[LANES][9][LANES] = {};
@@ -34,8 +50,16 @@ MULTIVERSIONED static void pack_block(const float *w, float *packed, int64_t dep
         for (int j = 0; j < 3; j++) transform_weight(taps + j, 3, half + j, 3);
         for (int i = 0; i < 6; i++) transform_weight(half + 3 * i, 1, full + 6 * i, 1);
         float *to = packed + panel * PANEL * depth + (k + r) * width + c % PANEL;
-        for (int q = 0; q < 36; q++) store(to + q * packed_plane(depth, columns), full[q], LANES);
+        for (int q = 0; q < 36; q++) {
+            if (large)
+                store_past_caches(to + q * packed_plane(depth, columns), full[q]);
+            else
+                store(to + q * packed_plane(depth, columns), full[q], LANES);
+        }
     }
+#if defined(__SSE__)
+    if (large) _mm_sfence();
+#endif
 }
 
 // Gradients of the transformed weights of `filters` filters, LANES or more channels at a time: `count`
