@@ -2,10 +2,12 @@
 
 import multiprocessing
 import platform
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tadam import native
 from tadam.allocator import keep_large_blocks
@@ -30,11 +32,21 @@ def machine(threads: int) -> dict[str, Any]:
     }
 
 
-def gemm_gflops(size: int, seconds: float) -> float:
-    """Best rate of a square fp32 matrix product in 1e9 operations a second; runs in a worker."""
+@cache
+def _matrices(size: int) -> tuple[Tensor, Tensor, Tensor]:
     keep_large_blocks()
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(size, size, generator=generator) for _ in range(2))
-    out = torch.empty(size, size)
-    torch.mm(a, b, out=out)
-    return 2 * size**3 / shortest(lambda t: torch.mm(a, b, out=out), seconds) / 1e9
+    return a, b, torch.empty(size, size)
+
+
+def gemm_seconds(size: int, seconds: float) -> float:
+    """Of a square fp32 matrix product; runs in a worker, like the next."""
+    a, b, out = _matrices(size)
+    return shortest(lambda t: torch.mm(a, b, out=out), seconds)
+
+
+def gemm_gflops(size: int, seconds: float) -> float:
+    """Best rate of that product in 1e9 operations a second."""
+    gemm_seconds(size, 0.0)  # warms up
+    return 2 * size**3 / gemm_seconds(size, seconds) / 1e9

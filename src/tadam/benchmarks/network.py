@@ -1,13 +1,16 @@
 """The network alone: forward and forward + backward of a batch in training mode."""
 
+from functools import cache, partial
+
 import torch
 from torch import Tensor
 
 from tadam.allocator import keep_large_blocks
 from tadam.benchmarks.arithmetic import TRAINING_FACTOR, forward_flops
-from tadam.benchmarks.results import Measurement
+from tadam.benchmarks.machine import gemm_seconds
+from tadam.benchmarks.results import SHARE, Measurement
 from tadam.benchmarks.targets import FORWARD, FORWARD_BACKWARD
-from tadam.benchmarks.worker import Worker, shortest
+from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
 from tadam.nn.constant_weights import constant_weights
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.resnet12 import ResNet12
@@ -29,10 +32,15 @@ def network(width: int) -> ResNet12:
     return result.train()
 
 
+@cache
+def _prepared(width: int, image_size: int) -> tuple[ResNet12, Tensor]:
+    keep_large_blocks()
+    return network(width), random_images(image_size)
+
+
 def pass_seconds(width: int, image_size: int, backward: bool, seconds: float) -> float:
     """Of a batch through the network, gradients recorded, and back if asked; runs in a worker."""
-    keep_large_blocks()
-    net, images = network(width), random_images(image_size)
+    net, images = _prepared(width, image_size)
 
     def work(t: int) -> None:
         net.zero_grad(set_to_none=True)
@@ -44,18 +52,27 @@ def pass_seconds(width: int, image_size: int, backward: bool, seconds: float) ->
     return shortest(work, seconds)
 
 
-def rates(width: int, image_size: int, threads: int, seconds: float) -> list[Measurement]:
-    """Both passes; the values are rates in GFLOP/s, which only the suite can judge."""
-    forward = BATCH * forward_flops(network(width), image_size)
-    measurements = []
+def rates(
+    width: int, image_size: int, threads: int, gemm_size: int, rounds: int, seconds: float
+) -> list[Measurement]:
+    """Both passes as shares of the GEMM rate beside them, which takes turns with them."""
+    flops = {
+        "gemm": 2.0 * gemm_size**3,
+        FORWARD: BATCH * forward_flops(network(width), image_size),
+    }
+    flops[FORWARD_BACKWARD] = TRAINING_FACTOR * flops[FORWARD]
     with Worker(threads) as worker:
-        worker(pass_seconds, width, image_size, True, 0.0)  # warms up
-        for name, backward in ((FORWARD, False), (FORWARD_BACKWARD, True)):
-            flops = forward * (TRAINING_FACTOR if backward else 1)
-            taken = worker(pass_seconds, width, image_size, backward, seconds)
-            raw = {"seconds": taken, "flops": flops}
-            rate = flops / taken / 1e9
-            measurements.append(
-                Measurement("gemm", name, f"width {width}", rate, "GFLOP/s", raw=raw)
-            )
-    return measurements
+        variants = {
+            "gemm": partial(worker, gemm_seconds, gemm_size),
+            FORWARD: partial(worker, pass_seconds, width, image_size, False),
+            FORWARD_BACKWARD: partial(worker, pass_seconds, width, image_size, True),
+        }
+        times = in_turn(variants, rounds, seconds)
+    speeds = {kind: [flops[kind] / t for t in times[kind]] for kind in variants}
+
+    def share(kind: str) -> Measurement:
+        value = speedup(speeds["gemm"], speeds[kind])  # the median of the rounds' ratios
+        raw = {"seconds": times[kind], "flops": flops[kind], "gemm_seconds": times["gemm"]}
+        return Measurement("gemm", kind, f"width {width}", value, SHARE, raw=raw)
+
+    return [share(FORWARD), share(FORWARD_BACKWARD)]

@@ -45,7 +45,8 @@ class Measurement:
             return "-"
         if self.unit == SHARE:
             return f"{100 * self.value:.{0 if self.value >= 0.1 else 1}f}%"
-        return f"{self.value:.2f}" + (TIMES if self.unit == TIMES else f" {self.unit}")
+        number = f"{self.value:.1f}" if self.value >= 10 else f"{self.value:.2f}"
+        return number + (TIMES if self.unit == TIMES else f" {self.unit}")
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def jobs(plan: Plan) -> list[Job]:
     for width in plan.widths:
         at, size = replace(base, width=width), base.image_size
         where = f", width {width}"
-        add("gemm", "network" + where, network.rates, width, size, threads, plan.seconds)
+        add("gemm", "network" + where, network.rates, width, size, threads, plan.gemm_size, *turns)
         add("step", "step" + where, steps.against_naive, at, threads, *turns)
         add("data", "data" + where, steps.data_share, at, threads, plan.seconds)
         tasks = (plan.tasks, plan.conditioned_tasks, plan.naive_tasks)
