@@ -40,7 +40,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_list_says_what_there_is_and_where(tadam, data: Path, tmp_path: Path) -> None:
+def test_list_says_what_there_is_and_where(
+    tadam, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tadam.terminal.out._width", 300)  # no path is broken into lines
     text = tadam("data", "list", "--data", data).out
     for source in SOURCES:
         assert f"{source.name}  {source.summary}\n" in text
