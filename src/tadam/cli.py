@@ -40,7 +40,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        app()
+        app(prog_name="tadam")
     except UserError as error:
         _fail(str(error), 2)
     except (LostProcess, OSError, MemoryError) as error:
