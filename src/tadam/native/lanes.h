@@ -30,7 +30,7 @@ INLINE int64_t spaced(int64_t floats) { return floats % 128 ? floats : floats + 
 
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
-#define HAS_HALF_LANES
+#define HAS_HALF_LANES  // put together in registers: through memory, each would wait for its store
 typedef float Half __attribute__((vector_size(32)));
 #endif
 #endif
