@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tadam.allocator import keep_large_blocks
 from tadam.config import DataConfig
+from tadam.constant_weights import constant_weights
 from tadam.data.catalogue import is_resizable, load_split
 from tadam.data.episodes import Episode, EpisodeSampler, stacked
 from tadam.data.store import ImageStore
@@ -21,7 +22,6 @@ from tadam.errors import UserError
 from tadam.metric import prototypes
 from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
-from tadam.nn.constant_weights import constant_weights
 from tadam.nn.film import Film
 from tadam.training.distributed import ALONE, Ranks, torchrun_ranks
 

@@ -1,5 +1,7 @@
 """The native convolution and its gradients against float64, on every kind of shape."""
 
+import os
+import shutil
 import subprocess
 import sys
 
@@ -8,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from tadam import native
+from tadam.constant_weights import constant_weights
 from tadam.native import Finish
 from tadam.native.convolution import (
     Gradient,
@@ -17,7 +20,6 @@ from tadam.native.convolution import (
     pack,
     pays,
 )
-from tadam.nn.constant_weights import constant_weights
 
 needs_core = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"
@@ -162,6 +164,14 @@ def test_a_changed_weight_is_transformed_again():
     with constant_weights():
         torch.testing.assert_close(convolve(x, weight)[0], 2 * first)
     torch.testing.assert_close(convolve(x, weight)[0], 2 * first)
+
+
+@pytest.mark.skipif(
+    shutil.which("g++") is None or os.environ.get("TADAM_NATIVE") == "0",
+    reason="there is no compiler here, or the core was switched off",
+)
+def test_where_there_is_a_compiler_the_core_was_built():
+    assert native.available()  # or the tests of the core would all be skipped, and nobody told
 
 
 def test_the_core_can_be_switched_off():

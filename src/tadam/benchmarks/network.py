@@ -11,7 +11,7 @@ from tadam.benchmarks.machine import gemm_seconds
 from tadam.benchmarks.results import SHARE, Measurement
 from tadam.benchmarks.targets import FORWARD, FORWARD_BACKWARD
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
-from tadam.nn.constant_weights import constant_weights
+from tadam.constant_weights import constant_weights
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.resnet12 import ResNet12
 

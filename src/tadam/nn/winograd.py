@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tadam.nn.constant_weights import reused
+from tadam.constant_weights import reused
 
 #: Fewer channels than this are quicker by PyTorch's own convolution.
 _LEAST_CHANNELS = 128

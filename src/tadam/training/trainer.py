@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam.config import Config, OptimiserConfig
+from tadam.constant_weights import constant_weights
 from tadam.data.augment import augment
 from tadam.data.episodes import (
     AUGMENT_AUXILIARY,
@@ -24,7 +25,6 @@ from tadam.data.store import ImageStore
 from tadam.device import images_fit, to_device
 from tadam.errors import UserError
 from tadam.model import Tadam
-from tadam.nn.constant_weights import constant_weights
 from tadam.training.distributed import ALONE, Logits, Ranks, without_averaging
 from tadam.training.pieces import Piece, Pieces
 from tadam.training.schedule import learning_rate_factor, makes_auxiliary_update
