@@ -117,7 +117,9 @@ class Reference:
 
 
 def normalised(weights: Weights, images: Array) -> Array:
-    return (np.float64(images) - weights["pixel_mean"]) / np.float64(weights["pixel_std"])
+    return (np.float64(images) - weights["backbone.pixel_mean"]) / np.float64(
+        weights["backbone.pixel_std"]
+    )
 
 
 def per_channel(vector: Array) -> Array:

@@ -214,5 +214,5 @@ def test_a_failing_save_leaves_the_old_file_and_no_other(saved, monkeypatch):
 def test_a_save_replaces_the_old_file_and_leaves_no_other(saved):
     model, info = make_model(seed=1)
     save_model(saved, model, info)
-    assert torch.equal(load_file(saved)["pixel_mean"], model.pixel_mean)
+    assert torch.equal(load_file(saved)["backbone.pixel_mean"], model.backbone.pixel_mean)
     assert list(saved.parent.iterdir()) == [saved]

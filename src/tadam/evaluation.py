@@ -239,7 +239,7 @@ def _embed(
 ) -> Tensor:
     """(N, D); with FiLM of several tasks there are at most `BATCH` rows, else any number."""
     parts = [
-        model.embed(images_at(store, chunk, model.pixel_mean.device), film)
+        model.embed(images_at(store, chunk, model.backbone.pixel_mean.device), film)
         for chunk in np.array_split(rows, -(-len(rows) // BATCH))
     ]
     return torch.cat(parts)

@@ -36,8 +36,7 @@ def task_representation(c: Tensor, kind: str) -> Tensor:
 class Tadam(nn.Module):
     """A few-shot classifier with a task-conditioned feature extractor and a scaled metric.
 
-    Images are (…, C, H, W) on the 0-255 scale, uint8 or float: they are normalised here, so that
-    the statistics travel with the weights.
+    Images are (…, C, H, W) on the 0-255 scale, uint8 or float: the backbone normalises them.
 
     Args:
         backbone: The feature extractor.
@@ -45,12 +44,7 @@ class Tadam(nn.Module):
         ten: Predicts FiLM from the task representation; None for an unconditioned model.
         representation: `mean` or `mean_std`.
         auxiliary_classes: Size of the co-training head; 0 for none.
-        mean: Per-channel mean of the training images.
-        std: Per-channel standard deviation of the training images.
     """
-
-    pixel_mean: Tensor
-    pixel_std: Tensor
 
     def __init__(
         self,
@@ -59,8 +53,6 @@ class Tadam(nn.Module):
         ten: TaskEmbeddingNetwork | None,
         representation: str,
         auxiliary_classes: int,
-        mean: Sequence[float],
-        std: Sequence[float],
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -70,16 +62,13 @@ class Tadam(nn.Module):
         self.auxiliary_head = (
             nn.Linear(backbone.feature_size, auxiliary_classes) if auxiliary_classes else None
         )
-        self.register_buffer("pixel_mean", torch.tensor(mean)[:, None, None])
-        self.register_buffer("pixel_std", torch.tensor(std)[:, None, None])
 
     def embed(self, images: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, C, H, W) -> (T*N, D)."""
-        x = (images.to(self.pixel_mean.dtype) - self.pixel_mean) / self.pixel_std
-        x = x.contiguous(memory_format=torch.channels_last)
+        x = self.backbone.preprocess(images)
         # Evaluation keeps all digits, so that its numbers are the same on every device.
         with mixed_precision(x.device.type) if self.training else nullcontext():
-            return self.backbone(x, film)  # type: ignore[no-any-return]
+            return self.backbone.embed(x, film)
 
     def film_from(self, z: Tensor, labels: Tensor, way: int) -> Film | None:
         """FiLM from the first pass's support embeddings, (T, N, D); None without a TEN."""
@@ -157,8 +146,6 @@ def build_model(config: Config, spec: InputSpec) -> Tadam:
             ten,
             config.conditioning.representation,
             spec.auxiliary_classes,
-            mean=[0.0] * spec.channels,
-            std=[1.0] * spec.channels,
         )
 
 
@@ -169,7 +156,7 @@ def _build_backbone(config: BackboneConfig, spec: InputSpec) -> Backbone:
         return Conv4(
             spec.channels, config.width, config.embedding, config.activation, spec.image_size
         )
-    return ResNet12(spec.channels, config.width, config.pools, config.activation)
+    return ResNet12(spec.channels, config.width, config.pools, config.activation, spec.image_size)
 
 
 def initialise(model: Tadam, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
@@ -188,5 +175,5 @@ def initialise(model: Tadam, config: Config, mean: Sequence[float], std: Sequenc
     if model.auxiliary_head is not None:
         nn.init.xavier_uniform_(model.auxiliary_head.weight, generator=generator)
         nn.init.zeros_(model.auxiliary_head.bias)
-    model.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
-    model.pixel_std.copy_(torch.tensor(std)[:, None, None])
+    model.backbone.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
+    model.backbone.pixel_std.copy_(torch.tensor(std)[:, None, None])

@@ -83,6 +83,7 @@ def test_one_task_at_a_time():
         fold(backbone, film_of(backbone, tasks=2))
 
 
-def test_a_backbone_without_batch_norm_is_refused():
-    with pytest.raises(ValueError, match="Pixels"):
-        fold(Pixels(3, 32))
+def test_a_backbone_that_cannot_be_folded_serves_as_it_is():
+    pixels = Pixels(3, 32)
+    x = torch.rand(2, 3, 32, 32)
+    assert torch.equal(fold(pixels)(x), pixels.embed(x))

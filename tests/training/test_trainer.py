@@ -225,7 +225,7 @@ def test_two_trainers_end_with_the_same_bits():
     assert "ten.conditioners.11.gamma0" in moved
     assert "metric.log_alpha" in moved
     assert "auxiliary_head.weight" in moved
-    assert "pixel_mean" not in moved
+    assert "backbone.pixel_mean" not in moved
 
 
 def test_a_step_depends_on_the_state_and_its_number_alone():

@@ -1,23 +1,65 @@
 """What every feature extractor offers; subclass it to plug in one's own."""
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor, nn
 
 from tadam.nn.film import Film
+from tadam.nn.square import square
 
 
 class Backbone(nn.Module):
     """Embeds images, optionally modulated by FiLM.
 
+    A subclass defines `embed`, and sets `feature_size` and, if FiLM can reach it,
+    `conditioned_widths`; it may replace `preprocess`.
+
     Attributes:
         feature_size: Length D of an embedding.
+        image_size: Side of the square images that `embed` takes.
         conditioned_widths: Channels of each layer that FiLM can reach, in order; may be empty.
         pre_pool_layers: Which of those layers precede a pool.
+
+    Args:
+        channels: 1 or 3.
+        image_size: See above.
+        mean: Mean of each channel on the 0-255 scale, 0 if not given; travels with the weights.
+        std: Standard deviation of each channel, 1 if not given.
     """
 
     feature_size: int
     conditioned_widths: tuple[int, ...] = ()
     pre_pool_layers: tuple[int, ...] = ()
+    pixel_mean: Tensor
+    pixel_std: Tensor
 
-    def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
+    def __init__(
+        self,
+        channels: int = 3,
+        image_size: int = 32,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.image_size = image_size
+        mean, std = mean or [0.0] * channels, std or [1.0] * channels
+        self.register_buffer("pixel_mean", torch.tensor(mean)[:, None, None])
+        self.register_buffer("pixel_std", torch.tensor(std)[:, None, None])
+
+    def preprocess(self, images: Tensor) -> Tensor:
+        """What `embed` takes, from images of any size on the 0-255 scale, uint8 or float.
+
+        (N, C, H, W) -> (N, C, image_size, image_size), normalised, channels last in memory.
+        """
+        x = square(images.to(self.pixel_mean.dtype), self.image_size)
+        x = (x - self.pixel_mean) / self.pixel_std
+        return x.contiguous(memory_format=torch.channels_last)
+
+    def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, C, H, W) -> (T*N, D); `film` has an entry per conditioned layer."""
         raise NotImplementedError
+
+    def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
+        """`embed`, under the name that PyTorch calls."""
+        return self.embed(x, film)

@@ -16,7 +16,7 @@ class Conv4(Backbone):
         embedding: `flat` keeps the last feature map as one vector (Snell et al.), `pooled` averages
             it over space.
         activation: `relu` in the literature, or `swish`.
-        image_size: Side of the input; only `flat` depends on it.
+        image_size: Side of the input.
     """
 
     pre_pool_layers = (0, 1, 2, 3)
@@ -29,7 +29,7 @@ class Conv4(Backbone):
         activation: str = "relu",
         image_size: int = 32,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, image_size)
         self.units = nn.ModuleList(
             ConvUnit(in_channels if i == 0 else width, width, activation) for i in range(4)
         )
@@ -38,7 +38,7 @@ class Conv4(Backbone):
         self.feature_size = width * side * side if self.flat else width
         self.conditioned_widths = (width,) * 4
 
-    def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
+    def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, D)."""
         for i, unit in enumerate(self.units):
             x = unit(x, film[i] if film else None, pool="down")

@@ -109,9 +109,23 @@ class FoldedNetwork(nn.Module):
         return x.flatten(1) if self.flat else x.mean(dim=(2, 3))
 
 
+class ForOneTask(nn.Module):
+    """Any other backbone, as it is, with a task's FiLM kept beside it."""
+
+    def __init__(self, backbone: Backbone, film: Film | None) -> None:
+        super().__init__()
+        self.backbone, self.film = backbone, film
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embeds preprocessed images, (N, C, H, W) -> (N, D)."""
+        return self.backbone.embed(x, self.film)
+
+
 @torch.no_grad()
 def fold(backbone: Backbone, film: Film | None = None) -> nn.Module:
     """The backbone in evaluation mode, conditioned on at most one task, as plain convolutions.
+
+    A backbone that is not of ours stays as it is, in evaluation mode.
 
     Args:
         backbone: A trained network; it is left as it is.
@@ -131,4 +145,4 @@ def fold(backbone: Backbone, film: Film | None = None) -> nn.Module:
             for i, unit in enumerate(backbone.units)
         ]
         return FoldedNetwork(stages, flat=backbone.flat).eval()
-    raise ValueError(f"{type(backbone).__name__} has no batch norm to fold")
+    return ForOneTask(backbone, film).eval()

@@ -43,15 +43,21 @@ class ResNet12(Backbone):
         pools: How many blocks, from the first on, end in a 2x2 max-pool. The paper's text has 4,
             the authors' code 3.
         activation: `swish` or `relu`.
+        image_size: Side of the input.
     """
 
     #: Indices of the convolutions that precede a max-pool in the paper: layers 3, 6, 9 and 12.
     pre_pool_layers = (2, 5, 8, 11)
 
     def __init__(
-        self, in_channels: int = 3, width: int = 64, pools: int = 3, activation: str = "swish"
+        self,
+        in_channels: int = 3,
+        width: int = 64,
+        pools: int = 3,
+        activation: str = "swish",
+        image_size: int = 32,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, image_size)
         widths = [width * 2**i for i in range(4)]
         self.blocks = nn.ModuleList(
             ResidualBlock(
@@ -62,7 +68,7 @@ class ResNet12(Backbone):
         self.feature_size = widths[-1]
         self.conditioned_widths = tuple(w for w in widths for _ in range(3))
 
-    def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
+    def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, 8w); `film` holds 12 modulations."""
         for i, block in enumerate(self.blocks):
             x = block(x, film[3 * i : 3 * i + 3] if film else None)

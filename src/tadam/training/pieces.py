@@ -52,7 +52,8 @@ class Pieces:
                 f"auxiliary.batch_size is {auxiliary.batch_size}, but the batch is cut into "
                 f"{self._count} pieces: set it to at least {self._count}"
             )
-        self._buffers = list(backbone.buffers())
+        constant = ("pixel_mean", "pixel_std")
+        self._buffers = [b for name, b in backbone.named_buffers() if name not in constant]
         self._statistics = [b for b in self._buffers if b.is_floating_point()]
 
     def of(self, total: int) -> Iterator[Piece]:

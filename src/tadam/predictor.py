@@ -1,0 +1,51 @@
+"""What is left of a model once a task is settled: images in, probabilities out, nothing to adapt."""
+
+import torch
+from torch import Tensor, nn
+
+from tadam.metric import DISTANCES
+from tadam.nn.backbone import Backbone
+from tadam.nn.film import Film
+from tadam.nn.folded import fold
+
+
+class Predictor(nn.Module):
+    """A folded network, the prototypes of a task's classes and the scale of their distances.
+
+    Args:
+        backbone: A trained network; its preprocessing is kept, its weights are folded.
+        film: The task's modulations, (1, C) each; None for an unconditioned task.
+        distance: A key of `DISTANCES`.
+        prototypes: (K, D).
+        alpha: Scale of the distances.
+    """
+
+    prototypes: Tensor
+    alpha: Tensor
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        film: Film | None,
+        distance: str,
+        prototypes: Tensor,
+        alpha: float,
+    ) -> None:
+        super().__init__()
+        self.preprocess = backbone.preprocess
+        self.network = fold(backbone, film)
+        self.distance = distance
+        self.register_buffer("prototypes", prototypes)
+        self.register_buffer("alpha", torch.tensor(float(alpha)))
+
+    def embed(self, images: Tensor) -> Tensor:
+        """uint8 (N, H, W, C) of any one size -> (N, D)."""
+        return self.network(self.preprocess(images.permute(0, 3, 1, 2)))  # type: ignore[no-any-return]
+
+    def distances(self, z: Tensor) -> Tensor:
+        """(N, D) embeddings -> (N, K) distances to the prototypes."""
+        return DISTANCES[self.distance](z[None], self.prototypes[None])[0]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """uint8 (N, H, W, C) of any one size -> (N, K) probabilities."""
+        return (-self.alpha * self.distances(self.embed(images))).softmax(dim=1)
