@@ -1,4 +1,4 @@
-"""What is left of a model once a task is settled: images in, probabilities out, nothing to adapt."""
+"""What is left of a model once a task is settled: images in, probabilities out."""
 
 import torch
 from torch import Tensor, nn
