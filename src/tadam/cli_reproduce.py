@@ -1,11 +1,11 @@
 """Commands that check the paper's claims, our numbers beside the published ones."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from tadam.cli_options import (
     DataDir,
@@ -18,96 +18,71 @@ from tadam.cli_options import (
     Settings,
     cluster,
 )
-from tadam.errors import UserError
-from tadam.jobs import Cluster
-from tadam.terminal import JobReporter, err, out, print_json
+from tadam.cli_tables import (
+    FOLDER,
+    Out,
+    PaperDataset,
+    Preset,
+    Seeds,
+    Tasks,
+    figure4,
+    omniglot,
+    print_table,
+    print_written,
+    request,
+    run,
+    show,
+    table2,
+    table3,
+)
+from tadam.terminal import JobReporter, out, print_json
 
 if TYPE_CHECKING:
     from tadam.reproduce.experiments import Request
-    from tadam.reproduce.tables import ResultTable
-
-T = TypeVar("T", int, float)
+    from tadam.reproduce.figure3 import Figure3
 
 reproduce_app = typer.Typer(
     help="Check the paper's claims: our numbers beside the published ones.", no_args_is_help=True
 )
-Out = Annotated[
-    Path,
-    typer.Option("--out", help="Reproduction folder; give it again to go on, or to add runs."),
-]
-PaperDataset = Annotated[str, typer.Option("--dataset", help="fc100 or mini_imagenet.")]
-Preset = Annotated[
-    str,
-    typer.Option(help="cpu: a row in 20 minutes on two cores; paper: the full setting, for a GPU."),
-]
-Rows = Annotated[
-    str | None, typer.Option(help="Comma-separated rows, all unless given.", metavar="NAMES")
-]
-Shots = Annotated[
-    str | None,
-    typer.Option(
-        help="Of 1,5,10; unless given 5 with the cpu preset, else all.", metavar="NUMBERS"
-    ),
-]
-Seeds = Annotated[str, typer.Option(help="Comma-separated; a run for each.", metavar="NUMBERS")]
-TrainWay = Annotated[
-    str, typer.Option("--train-way", help="Classes of a training task: 5, 20 or 5,20.")
-]
-Values = Annotated[str, typer.Option(help="Comma-separated alphas.")]
-Tasks = Annotated[int, typer.Option(help="Test tasks.")]
-FOLDER = Path("runs/reproduce")
+for command in (table2, table3, figure4):
+    reproduce_app.command()(command)
 
 
-def _numbers(text: str, option: str, kind: Callable[[str], T]) -> tuple[T, ...]:
-    try:
-        return tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        raise UserError(f"{option} must be numbers such as 1,5, got {text!r}") from None
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",")) if text else ()
-
-
-def _run(
-    request: "Request", folder: Path, device: str, on: Cluster | None, as_json: bool = False
+@reproduce_app.command("figure3")
+def figure3(
+    models: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="A run folder or weights file; may be given repeatedly."),
+    ] = None,
+    dataset: PaperDataset = "fc100",
+    folder: Out = FOLDER,
+    as_json: Json = False,
 ) -> None:
-    """Runs what is missing and prints the table."""
-    from tadam.reproduce.training import reproduce
-    from tadam.training.progress import TerminalReporter
+    """|gamma0| and |beta0| by layer, of the trained models that --out has, or of others."""
+    from tadam.reproduce.figure3 import reproduce_figure3
 
-    table, written = reproduce(
-        request,
-        folder,
-        device=device,
-        cluster=on,
-        reporter=TerminalReporter(err),
-        watcher=JobReporter(live=on is not None),
-    )
+    result, written = reproduce_figure3(folder, dataset, models or ())
     if as_json:
-        print_json(table.to_json())
+        print_json(result.to_json())
         return
-    _print_table(table)
-    out.print("written: " + ", ".join(map(str, written)), soft_wrap=True)
+    _show_figure3(result, written)
 
 
-def _print_table(results: "ResultTable") -> None:
-    from tadam.reproduce.table_text import COLUMNS, notes, texts
+def _show_figure3(result: "Figure3", written: Iterable[Path]) -> None:
+    from tadam.reproduce.figure3 import COLUMNS, count_of, figure3_rows
+    from tadam.reproduce.published import seen
 
-    table = Table(title=results.title, title_justify="left", title_style="bold")
-    for i, name in enumerate(COLUMNS[results.experiment]):
-        table.add_column(name, justify="right" if i else "left")
-    for cells in texts(results):
-        table.add_row(*(cell.replace(" (", "\n(") for cell in cells))
-    out.print(table)
-    for note in notes(results):
-        out.print(note)
+    title = f"Figure 3: conditioning by layer, {count_of(result)}, {result.dataset}"
+    print_table(title, COLUMNS, figure3_rows(result))
+    out.print(seen("figure3"))
+    print_written(written)
 
 
-@reproduce_app.command("table2")
-def table2(
-    rows: Rows = None,
-    train_way: TrainWay = "5",
+reproduce_app.command()(omniglot)
+
+
+@reproduce_app.command("all")
+def everything(
     seeds: Seeds = "0",
     dataset: PaperDataset = "fc100",
     preset: Preset = "cpu",
@@ -122,54 +97,48 @@ def table2(
     job_memory: JobMemory = None,
     as_json: Json = False,
 ) -> None:
-    """Conv-4 with three distances: rows euclidean, cosine, cosine-scaled."""
-    from tadam.reproduce.experiments import Request
+    """All of them: table2, table3, figure4, figure3, omniglot, lemma1."""
+    from tadam.reproduce.figure3 import reproduce_figure3
+    from tadam.reproduce.lemma1 import all_distances, write_lemma1
 
-    request = Request(
-        "table2",
-        dataset,
-        preset,
-        _names(rows),
-        train_ways=_numbers(train_way, "--train-way", int),
-        seeds=_numbers(seeds, "--seeds", int),
-        changes=tuple(settings or ()),
-        tasks=tasks,
-    )
-    _run(request, folder, device, cluster(ray, job_cpus, job_gpus, job_memory), as_json)
+    on = cluster(ray, job_cpus, job_gpus, job_memory)
+    options: dict[str, Any] = {"seeds": seeds, "settings": settings, "tasks": tasks}
+    tables = [request(name, dataset, preset, **options) for name in ("table2", "table3", "figure4")]
+    found: dict[str, Any] = {}
+
+    def reproduce(wanted: "Request") -> None:
+        results, written = run(wanted, folder, device, on)
+        found[wanted.experiment] = results.to_json()
+        if not as_json:
+            show((results, written), as_json=False)
+
+    for wanted in tables:
+        reproduce(wanted)
+    conditioning, written = reproduce_figure3(folder, dataset)
+    found["figure3"] = conditioning.to_json()
+    if not as_json:
+        _show_figure3(conditioning, written)
+    reproduce(request("omniglot", **options))
+    if not (folder / "lemma1.json").exists():
+        write_lemma1(all_distances(cluster=on), folder)
+    found["lemma1"] = json.loads((folder / "lemma1.json").read_text(encoding="utf-8"))
+    if as_json:
+        print_json(found)
+    else:
+        out.print(f"Lemma 1: {folder / 'lemma1.md'}", soft_wrap=True)
 
 
-@reproduce_app.command("table3")
-def table3(
-    rows: Rows = None,
-    shots: Shots = None,
-    seeds: Seeds = "0",
-    dataset: PaperDataset = "fc100",
-    preset: Preset = "cpu",
+@reproduce_app.command("report")
+def report(
     folder: Out = FOLDER,
-    settings: Settings = None,
-    tasks: Tasks = 500,
-    device: Device = "auto",
-    data: DataDir = None,
-    ray: Ray = None,
-    job_cpus: JobCpus = None,
-    job_gpus: JobGpus = None,
-    job_memory: JobMemory = None,
-    as_json: Json = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Markdown file to write; report.md in --out if not given.")
+    ] = None,
 ) -> None:
-    """What each idea brings: rows plain, alpha, alpha-at, alpha-tc, tadam."""
-    from tadam.reproduce.experiments import Request
+    """Write all that --out has on one page."""
+    from tadam.reproduce.report import write_report
 
-    request = Request(
-        "table3",
-        dataset,
-        preset,
-        _names(rows),
-        _numbers(shots, "--shots", int) if shots else (),
-        seeds=_numbers(seeds, "--seeds", int),
-        changes=tuple(settings or ()),
-        tasks=tasks,
-    )
-    _run(request, folder, device, cluster(ray, job_cpus, job_gpus, job_memory), as_json)
+    print_written([write_report(folder, page or folder / "report.md")])
 
 
 @reproduce_app.command("lemma1")
@@ -193,8 +162,6 @@ def lemma1(
         print_json([result.to_json() for result in results])
         return
     for result in results:
-        table = Table(*COLUMNS, title=f"relative error of the gradient / alpha, {result.distance}")
-        for row in lemma1_rows(result):
-            table.add_row(*row)
-        out.print(table)
-    out.print("written: " + ", ".join(str(path) for path in written), soft_wrap=True)
+        title = f"relative error of the gradient / alpha, {result.distance}"
+        print_table(title, COLUMNS, lemma1_rows(result))
+    print_written(written)

@@ -1,6 +1,6 @@
 """The charts of reports and results: lines, measured curves, bars and heat maps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -65,19 +65,19 @@ def curve_with_intervals(
     title: str = "",
     logx: bool = False,
     percent: bool = False,
-    mark_best: bool = False,
+    mark_best: Container[str] = (),
     height: int = 360,
 ) -> "Figure":
     """Measured points by name, each (x, y, half the interval of y), joined by lines.
 
-    `mark_best` rings each curve's highest point and writes its x beside it.
+    `mark_best` names curves whose highest point gets a ring, and its x written beside it.
     """
     figure, (axes,) = new_figure(height=height)
     with style():
-        for i, (x, y, half) in enumerate(series.values()):
+        for i, (name, (x, y, half)) in enumerate(series.items()):
             look: dict[str, Any] = {"color": _colour(i), "fmt": "o" + _dashes(i), "ms": 4}
             axes.errorbar(x, y, half, elinewidth=1, capsize=3, **look)
-            if mark_best:
+            if name in mark_best:
                 best = int(np.argmax(y))
                 axes.plot(x[best], y[best], "o", ms=11, mfc="none", mec=_colour(i), mew=1.5)
                 axes.annotate(

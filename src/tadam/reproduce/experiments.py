@@ -26,11 +26,12 @@ ROWS: dict[str, dict[str, str]] = {
     "figure4": {},
     "omniglot": {"1shot": "5-way 1-shot", "5shot": "5-way 5-shot"},
 }
+#: What an experiment is called, and what it shows.
 TITLES = {
-    "table2": "Table 2: distances and scaling, Conv-4",
-    "table3": "Table 3: what each idea brings, ResNet-12",
-    "figure4": "Figure 4: accuracy against alpha",
-    "omniglot": "Omniglot, Conv-4",
+    "table2": ("Table 2", "distances and scaling, Conv-4"),
+    "table3": ("Table 3", "what each idea brings, ResNet-12"),
+    "figure4": ("Figure 4", "accuracy against alpha"),
+    "omniglot": ("Omniglot", "Prototypical Network, Conv-4"),
 }
 DATASETS = tuple(STEPS)
 PRESETS = ("cpu", "paper")
@@ -38,6 +39,21 @@ PRESETS = ("cpu", "paper")
 ALPHAS = (1.0, 2.0, 5.0, 10.0, 20.0)
 #: Row of Table 3 -> end of its recipe's name.
 _ENDINGS = {"plain": "-plain", "alpha": "-alpha", "alpha-at": "-alpha-at", "alpha-tc": "-alpha-tc"}
+
+
+def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], option: str) -> None:
+    """Refuses what is not among the known, and what is there twice."""
+    for value in chosen:
+        if value not in known:
+            choices = ", ".join(map(str, known))
+            raise UserError(f"unknown {what} {value!r}: {option} takes {choices}")
+    if len(set(chosen)) < len(chosen):
+        raise UserError(f"{option} must differ, got {', '.join(map(str, chosen))}")
+
+
+def stem(experiment: str, dataset: str) -> str:
+    """The name of an experiment's files: with the data set if it is not FC100."""
+    return experiment if dataset == "fc100" else f"{experiment}-{dataset.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,8 @@ class Cell:
     def folder(self, seed: int) -> str:
         """The run's name: the way is in it if it is not that of the test tasks."""
         way = f"-{self.train_way}way" if self.train_way != 5 else ""
-        return f"{self.row}{way}-{self.shot}shot-seed{seed}"
+        shot = f"-{self.shot}shot" if not self.row.endswith("shot") else ""  # Omniglot's rows do
+        return f"{self.row}{way}{shot}-seed{seed}"
 
 
 @dataclass(frozen=True)
@@ -88,14 +105,16 @@ class Request:
     tasks: int = 500
 
     def __post_init__(self) -> None:
-        _check("data set", [self.dataset], DATASETS, "--dataset")
-        _check("preset", [self.preset], PRESETS, "--preset")
-        _check("row", self.rows, tuple(ROWS[self.experiment]), "--rows")
-        _check("number of shots", self.shots, tuple(EPISODES), "--shots")
-        _check("training way", self.train_ways, tuple(CONV4_WAYS), "--train-way")
+        check_choice("data set", [self.dataset], DATASETS, "--dataset")
+        check_choice("preset", [self.preset], PRESETS, "--preset")
+        check_choice("row", self.rows, tuple(ROWS[self.experiment]), "--rows")
+        check_choice("number of shots", self.shots, tuple(EPISODES), "--shots")
+        check_choice("training way", self.train_ways, tuple(CONV4_WAYS), "--train-way")
         for seed in self.seeds:
             if not 0 <= seed < 2**63:
                 raise UserError(f"--seeds must be between 0 and 2^63 - 1, got {seed}")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise UserError(f"--seeds must differ, got {', '.join(map(str, self.seeds))}")
         if self.tasks < 2:
             raise UserError(f"--tasks must be at least 2, got {self.tasks}")
         decided = {"run.seed": "--seeds decides", "episode.shot": "--shots decides"}
@@ -107,9 +126,8 @@ class Request:
 
     @property
     def stem(self) -> str:
-        """The name of what is written: the experiment, with the data set if it is not FC100."""
-        other = self.dataset != "fc100" and self.experiment != "omniglot"
-        return f"{self.experiment}-{self.dataset.replace('_', '-')}" if other else self.experiment
+        """The name of what is written."""
+        return stem(self.experiment, self.dataset)
 
     def cells(self) -> list[Cell]:
         """What has to be trained, once per seed."""
@@ -158,12 +176,3 @@ def _cpu(experiment: str, dataset: str, config: Config) -> dict[str, Any]:
         return {**small, "schedule": {"episodes": 8_000}}
     steps = 2_500 if config.auxiliary.enabled else 5_000
     return {**small, "backbone": {"width": 16}, "schedule": {"episodes": steps}}
-
-
-def _check(what: str, chosen: Sequence[object], known: Sequence[object], option: str) -> None:
-    for value in chosen:
-        if value not in known:
-            choices = ", ".join(map(str, known))
-            raise UserError(f"unknown {what} {value!r}: {option} takes {choices}")
-    if len(set(chosen)) < len(chosen):
-        raise UserError(f"{option} must differ, got {', '.join(map(str, chosen))}")

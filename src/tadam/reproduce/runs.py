@@ -100,12 +100,8 @@ def stored_runs(folder: Path) -> list[RunResult]:
 
 
 def _shared(request: Request) -> dict[str, Any]:
-    return {
-        "dataset": request.dataset,
-        "preset": request.preset,
-        "changes": list(request.changes),
-        "tasks": request.tasks,
-    }
+    changes = list(request.changes)
+    return {"preset": request.preset, "changes": changes, "tasks": request.tasks}
 
 
 def _check_shared(folder: Path, request: Request) -> None:

@@ -95,11 +95,14 @@ class ResultTable:
 
     @property
     def title(self) -> str:
-        """With data set and preset."""
-        of_preset = (
-            "" if self.experiment == "omniglot" else f", {self.dataset}, preset {self.preset}"
-        )
-        return TITLES[self.experiment] + of_preset
+        """What it shows."""
+        return ": ".join(TITLES[self.experiment]) + self.circumstances
+
+    @property
+    def circumstances(self) -> str:
+        """Data set and preset, to go behind a title; Omniglot has no choice of them."""
+        known = self.experiment == "omniglot"
+        return "" if known else f", {self.dataset}, preset {self.preset}"
 
     @property
     def runs(self) -> list[RunResult]:
@@ -130,11 +133,13 @@ def _fields(one: Estimate) -> dict[str, float]:
 
 def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable:
     """The table of a request: its rows, and those of other shots, ways or alphas that were run."""
-    cells = dict.fromkeys([*request.all_cells(), *(run.cell for run in runs)])
-    if request.experiment == "figure4":
-        cells = dict.fromkeys(sorted(cells, key=lambda cell: cell.alpha))
-    dataset = request.config(next(iter(cells)), 0).data.name
-    return _table(request.experiment, dataset, request.preset, request.changes, list(cells), runs)
+    wanted = request.all_cells()
+    cells = list(dict.fromkeys([*wanted, *(run.cell for run in runs)]))
+    if request.experiment == "figure4":  # one curve
+        cells = [cell for cell in cells if cell.shot == wanted[0].shot]
+        cells.sort(key=lambda cell: cell.alpha)
+    dataset = request.config(wanted[0], 0).data.name
+    return _table(request.experiment, dataset, request.preset, request.changes, cells, runs)
 
 
 def load_table(path: Path) -> ResultTable:

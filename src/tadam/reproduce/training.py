@@ -12,6 +12,9 @@ from tadam.reproduce.runs import RunReporter, make_runs, stored_runs
 from tadam.reproduce.table_text import markdown
 from tadam.reproduce.tables import ResultTable, build_table
 
+#: A table, and the files that hold it.
+Reproduced = tuple[ResultTable, list[Path]]
+
 
 def reproduce(
     request: Request,
@@ -21,7 +24,7 @@ def reproduce(
     cluster: Cluster | None = None,
     reporter: RunReporter | None = None,
     watcher: Watcher | None = None,
-) -> tuple[ResultTable, list[Path]]:
+) -> Reproduced:
     """Trains and tests what is missing and writes the table of all that is there.
 
     Called again with the same request it goes on where it was stopped; rows, shots and seeds may
@@ -41,7 +44,7 @@ def reproduce(
     """
     folder = Path(out)
 
-    def update() -> tuple[ResultTable, list[Path]]:
+    def update() -> Reproduced:
         table = build_table(request, stored_runs(folder / request.stem))
         return table, write_table(table, folder, request.stem)
 
