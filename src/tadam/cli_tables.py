@@ -41,9 +41,7 @@ Rows = Annotated[
 ]
 Shots = Annotated[
     str | None,
-    typer.Option(
-        help="Of 1,5,10; unless given 5 with the cpu preset, else all.", metavar="NUMBERS"
-    ),
+    typer.Option(help="Of 1,5,10; unless given, 5 with cpu and all with paper.", metavar="NUMBERS"),
 ]
 Seeds = Annotated[str, typer.Option(help="Comma-separated; a run for each.", metavar="NUMBERS")]
 TrainWay = Annotated[

@@ -113,8 +113,9 @@ class Request:
         for seed in self.seeds:
             if not 0 <= seed < 2**63:
                 raise UserError(f"--seeds must be between 0 and 2^63 - 1, got {seed}")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise UserError(f"--seeds must differ, got {', '.join(map(str, self.seeds))}")
+        for option, values in (("--seeds", self.seeds), ("--values", self.alphas)):
+            if len(set(values)) < len(values):
+                raise UserError(f"{option} must differ, got {', '.join(map(str, values))}")
         if self.tasks < 2:
             raise UserError(f"--tasks must be at least 2, got {self.tasks}")
         decided = {"run.seed": "--seeds decides", "episode.shot": "--shots decides"}

@@ -32,7 +32,7 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class Figure3:
-    """The multipliers of all models."""
+    """The multipliers of all models, and the data set that they were trained on."""
 
     dataset: str
     models: tuple[Multipliers, ...]
@@ -93,7 +93,9 @@ def reproduce_figure3(
             f"{folder} has no trained model with task conditioning: run 'tadam reproduce table3 "
             "--rows alpha-tc,tadam' first, or name runs with --models"
         )
-    figure = Figure3(dataset, tuple(_read(name, path) for name, path in found.items()))
+    read = [_read(name, path) for name, path in found.items()]
+    trained_on = ", ".join(sorted({name for name, _ in read}))
+    figure = Figure3(trained_on, tuple(multipliers for _, multipliers in read))
     return figure, write_figure3(figure, folder, stem("figure3", dataset))
 
 
@@ -107,12 +109,13 @@ def _conditioned(folder: Path) -> list[Path]:
     ]
 
 
-def _read(name: str, path: Path) -> Multipliers:
-    model, _ = load_model(path)
+def _read(name: str, path: Path) -> tuple[str, Multipliers]:
+    """The data set that a model was trained on, and its multipliers."""
+    model, info = load_model(path)
     if model.ten is None:
         raise UserError(f"{name} has no task conditioning: leave it out of --models")
     multipliers = model.ten.multipliers()
-    return Multipliers(
+    return info.config.data.name, Multipliers(
         name,
         {layer: gamma0 for layer, (gamma0, _) in multipliers.items()},
         {layer: beta0 for layer, (_, beta0) in multipliers.items()},
@@ -184,7 +187,7 @@ def _draw(figure: Figure3, path: Path) -> None:
             )
             for layer, values in zip(layers, sizes, strict=True):
                 axes.plot([layer] * len(values), values, "o", color=colour, alpha=0.5, ms=3.5)
-            axes.set_yscale("log")
+            plots.scale_axes(axes, logx=False, logy=True)
             axes.set_xticks(layers, [str(layer) for layer in layers])
         plots.label_axes(
             axes,

@@ -15,8 +15,8 @@ from tadam.reproduce.tables import build_table, load_table
 _HEAD = """\
 # The paper's results, published and reproduced
 
-Made by `tadam reproduce report` from the JSON files in [{folder}]({folder}): every run is in them \
-with all of its settings, its machine and the command that gives it again.
+Made by `tadam reproduce report` from the JSON files in {folder}: every run is in them with all of \
+its settings, its machine and the command that gives it again.
 """
 #: The preset whose results we aim to show, of what is not there yet.
 _PRESETS = {"table2": "paper", "table3": "cpu", "figure4": "cpu"}
@@ -33,7 +33,8 @@ def write_report(folder: str | Path, page: str | Path) -> Path:
 def report(folder: Path, page: Path) -> str:
     """The page as Markdown, with links that are right where the page is."""
     relative = Path(os.path.relpath(folder, page.parent))
-    parts = [_HEAD.format(folder=relative.as_posix())]
+    link = f"[{relative.as_posix()}]({relative.as_posix()})" if relative.name else "this folder"
+    parts = [_HEAD.format(folder=link)]
     for name in ("table2", "table3", "figure4"):
         parts += [_table(folder, relative, request) for request in _requests(folder, name)]
     for dataset in DATASETS:

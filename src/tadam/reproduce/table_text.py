@@ -70,13 +70,18 @@ def texts(table: ResultTable) -> list[list[str]]:
 def notes(table: ResultTable) -> list[str]:
     """What one has to know to read the table, a sentence or two each."""
     run = next(iter(table.runs), None)
-    tasks = f"{run.tasks} tasks of {run.queries} queries" if run else "500 tasks of 100 queries"
+    tasks = f"{run.tasks} tasks of {run.queries} queries" if run else "random 5-way tasks"
     found = [
         f"Accuracy in % on {tasks} of the test split, with the weights that validation chose; ± is "
-        "half the 95% interval over tasks, or over runs (Student's t) if there are several.",
+        "half the 95% interval over tasks, or over runs (Student's t) if there are several; min: "
+        "minutes of training and test.",
     ]
+    if table.experiment in ("table3", "figure4"):
+        found.append("TC off: the same model tested with its task conditioning off.")
     if table.experiment == "figure4":
         found += [_choice(table), seen("figure4")]
+    if table.experiment == "omniglot":
+        found.append("The paper leaves Omniglot out, so there is nothing to put beside ours.")
     if table.preset == "cpu" and table.experiment != "omniglot":
         found.append(_CPU[table.experiment])
     if table.changes:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -134,11 +134,15 @@ def _fields(one: Estimate) -> dict[str, float]:
 def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable:
     """The table of a request: its rows, and those of other shots, ways or alphas that were run."""
     wanted = request.all_cells()
-    cells = list(dict.fromkeys([*wanted, *(run.cell for run in runs)]))
-    if request.experiment == "figure4":  # one curve
-        cells = [cell for cell in cells if cell.shot == wanted[0].shot]
-        cells.sort(key=lambda cell: cell.alpha)
     dataset = request.config(wanted[0], 0).data.name
+    seen = {*wanted, *(run.cell for run in runs)}
+    shots = tuple(sorted({cell.shot for cell in seen}))
+    if request.experiment == "figure4":  # one curve
+        shots = (wanted[0].shot,)
+        alphas = {cell.alpha for cell in seen if cell.shot in shots}
+        request = replace(request, alphas=tuple(sorted(alphas)))
+    ways = tuple(sorted({cell.train_way for cell in seen}))
+    cells = replace(request, shots=shots, train_ways=ways).all_cells()
     return _table(request.experiment, dataset, request.preset, request.changes, cells, runs)
 
 
