@@ -44,9 +44,9 @@ def reproduce(
     """
     folder = Path(out)
 
-    def update() -> Reproduced:
+    def update(draw: bool = False) -> Reproduced:
         table = build_table(request, stored_runs(folder / request.stem))
-        return table, write_table(table, folder, request.stem)
+        return table, write_table(table, folder, request.stem, draw)
 
     make_runs(
         request,
@@ -57,15 +57,15 @@ def reproduce(
         watcher=watcher,
         on_run=update,  # a crash leaves what was found
     )
-    return update()
+    return update(draw=True)
 
 
-def write_table(table: ResultTable, folder: Path, stem: str) -> list[Path]:
-    """Writes a table as `stem`.json, .md and, if there is matplotlib, .png."""
+def write_table(table: ResultTable, folder: Path, stem: str, draw: bool = True) -> list[Path]:
+    """Writes a table as `stem`.json, .md and, to be drawn and if there is matplotlib, .png."""
     paths = [folder / f"{stem}.json", folder / f"{stem}.md"]
     write_text(paths[0], json.dumps(table.to_json(), indent=2) + "\n")
     write_text(paths[1], markdown(table))
-    if available():
+    if draw and available():
         paths.append(folder / f"{stem}.png")
         draw_table(table, paths[2])
     return paths
