@@ -66,7 +66,7 @@ def test_data_of_another_kind_has_no_published_value_beside_it() -> None:
     table = build_table(request, [made_up(request, Cell("plain"), 0, 0.9, 2.0)])
     assert table.dataset == "shapes"
     assert texts(table)[0][2:5] == ["–", "90.0 ± 0.7", "–"]
-    assert "Not the preset: data.name=shapes changed." in notes(table)
+    assert "Changed from the preset: data.name=shapes." in notes(table)
 
 
 def test_figure_4_chooses_alpha_on_validation() -> None:

@@ -85,7 +85,7 @@ def notes(table: ResultTable) -> list[str]:
     if table.preset == "cpu" and table.experiment != "omniglot":
         found.append(_CPU[table.experiment])
     if table.changes:
-        found.append(f"Not the preset: {', '.join(table.changes)} changed.")
+        found.append(f"Changed from the preset: {', '.join(table.changes)}.")
     return found
 
 
