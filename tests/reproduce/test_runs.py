@@ -113,40 +113,36 @@ def test_the_test_number_is_what_evaluate_says_of_the_best_weights(
 
 
 def test_a_reproduction_killed_in_training_goes_on_and_ends_the_same(
-    images: Path, tmp_path: Path
+    tadam: CommandLine, images: Path, tmp_path: Path
 ) -> None:
     long = ("schedule.episodes=60", "validation.every=20", "run.checkpoint_every=7")
-
-    def start(out: Path) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tadam", "reproduce", "table2", "--rows", "cosine"]
-        command += ["--out", str(out), *options(images, *long)]
-        return subprocess.Popen(
-            command,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    whole, killed = start(tmp_path / "whole"), start(tmp_path / "killed")
-    log = tmp_path / "killed" / "table2" / "cosine-5shot-seed0"
+    command = ["reproduce", "table2", "--rows", "cosine", *options(images, *long), "--out"]
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "tadam", *command, str(folder)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    run = folder / "table2" / "cosine-5shot-seed0"
     deadline = time.monotonic() + 120
-    while not ((log / "log.jsonl").exists() and any(r["step"] >= 9 for r in read_log(log))):
+    while not ((run / "log.jsonl").exists() and any(r["step"] >= 9 for r in read_log(run))):
         assert killed.poll() is None, killed.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.005)
     killed.send_signal(signal.SIGKILL)
-    assert killed.wait(30) == -signal.SIGKILL
-    assert not (log / "result.json").exists()
-    resumed = start(tmp_path / "killed")
-    for process in (whole, resumed):
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, (out, err)
-    assert "going on after step" in err
+    killed.communicate(timeout=30)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (run / "result.json").exists()
 
+    resumed = tadam(*command, folder)
+    assert resumed.code == 0, resumed.err
+    assert "going on after step" in resumed.err
+    assert tadam(*command, whole).code == 0
     results = [
-        json.loads((tmp_path / name / "table2/cosine-5shot-seed0/result.json").read_text())
-        for name in ("whole", "killed")
+        json.loads((out / "table2" / run.name / "result.json").read_text())
+        for out in (whole, folder)
     ]
     assert facts(results[0]) == facts(results[1])
     assert results[0]["best_step"] in (20, 40, 60)
