@@ -57,6 +57,7 @@ ALLOWED_AND_REFUSED = {
     "validation.queries": ("1", "0"),
     "validation.seed": ("0", "-1"),
     "validation.patience": ("0", "-1"),
+    "validation.way": ("2", "1"),
     "run.seed": ("0 9223372036854775807", "-1 9223372036854775808"),
     "run.log_every": ("1", "0"),
     "run.checkpoint_every": ("1", "0"),

@@ -27,7 +27,9 @@ def chart(kind: str) -> Figure:
         return plots.line_chart(series, "step", "loss", logx=True)
     if kind == "curve":
         points = {"5-shot": ([0.5, 1, 2], [0.5, 0.6, 0.4], [0.01, 0.01, 0.01])}
-        return plots.curve_with_intervals(points, "alpha", "accuracy", logx=True, mark_best=True)
+        return plots.curve_with_intervals(
+            points, "alpha", "accuracy", logx=True, mark_best=["5-shot"]
+        )
     if kind == "bar":
         return plots.bar_chart(
             NAMES, {"a": [1, 0, 3, 4], "b": [1e-4, 1, 1, 1]}, "x", "y", logy=True

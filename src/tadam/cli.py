@@ -14,8 +14,9 @@ from rich.console import Console
 
 from tadam.cli_bench import bench
 from tadam.cli_data import data_app
-from tadam.cli_experiments import reproduce_app, sweep_app
 from tadam.cli_options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
+from tadam.cli_reproduce import reproduce_app
+from tadam.cli_sweep import sweep_app
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.terminal import alarm, err, out, percent, print_evaluation, print_json, progress_bar
 from tadam.torchrun import place

@@ -174,6 +174,7 @@ class ValidationConfig:
     every: int = 500  # steps
     tasks: int = 200
     queries: int = 100
+    way: int = 0  # classes in a task; 0 for as many as in training
     seed: int = 1_000_003  # the same tasks at every validation, whatever the run's seed
     patience: int = 0  # stop after this many validations without a new best; 0 never stops
 
@@ -181,6 +182,8 @@ class ValidationConfig:
         for name in ("every", "tasks", "queries"):
             value = getattr(self, name)
             _require(value >= 1, f"validation.{name}", "at least 1", value)
+        ok = self.way == 0 or self.way >= 2
+        _require(ok, "validation.way", "0 or at least 2", self.way)
         _require(self.patience >= 0, "validation.patience", "at least 0", self.patience)
         _require(self.seed >= 0, "validation.seed", "at least 0", self.seed)
 

@@ -1,6 +1,6 @@
 """The charts of reports and results: lines, measured curves, bars and heat maps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def draw_lines(
     with style():
         for i, (x, y) in enumerate(series.values()):
             axes.plot(x, y, _dashes(i), color=_colour(i), marker="o" if len(x) == 1 else "")
-        _scale(axes, logx, logy)
+        scale_axes(axes, logx, logy)
         if ylim:
             axes.set_ylim(*ylim)
         _name_ends(axes, {name: y[-1] for name, (_, y) in series.items() if len(y)})
@@ -65,19 +65,19 @@ def curve_with_intervals(
     title: str = "",
     logx: bool = False,
     percent: bool = False,
-    mark_best: bool = False,
+    mark_best: Container[str] = (),
     height: int = 360,
 ) -> "Figure":
     """Measured points by name, each (x, y, half the interval of y), joined by lines.
 
-    `mark_best` rings each curve's highest point and writes its x beside it.
+    `mark_best` names curves whose highest point gets a ring, and its x written beside it.
     """
     figure, (axes,) = new_figure(height=height)
     with style():
-        for i, (x, y, half) in enumerate(series.values()):
+        for i, (name, (x, y, half)) in enumerate(series.items()):
             look: dict[str, Any] = {"color": _colour(i), "fmt": "o" + _dashes(i), "ms": 4}
             axes.errorbar(x, y, half, elinewidth=1, capsize=3, **look)
-            if mark_best:
+            if name in mark_best:
                 best = int(np.argmax(y))
                 axes.plot(x[best], y[best], "o", ms=11, mfc="none", mec=_colour(i), mew=1.5)
                 axes.annotate(
@@ -91,7 +91,7 @@ def curve_with_intervals(
                     weight="bold",
                 )
         axes.margins(x=0.06, y=0.16 if mark_best else 0.08)
-        _scale(axes, logx, False)
+        scale_axes(axes, logx, False)
         _tick_at_points(axes, sorted({v for x, _, _ in series.values() for v in x}), logx)
         _name_ends(axes, {name: y[-1] for name, (_, y, _) in series.items()})
     label_axes(axes, xlabel, ylabel, title=title, percent=percent)
@@ -125,7 +125,7 @@ def bar_chart(
             axes.bar(places + shift, shown, 0.92 * thickness, color=_colour(i), label=name)
         if logy:
             axes.set_ylim(10 ** np.floor(np.log10(min(positive)) - 0.1), 2 * max(positive))
-        _scale(axes, False, logy)
+        scale_axes(axes, False, logy)
         crowded = max(map(len, groups), default=0) * len(groups) > 70
         rotation: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
         axes.set_xticks(places, list(map(_shortened, groups)), **(rotation if crowded else {}))
@@ -214,7 +214,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= 20 else name[:19] + "…"
 
 
-def _scale(axes: "Axes", logx: bool, logy: bool) -> None:
+def scale_axes(axes: "Axes", logx: bool, logy: bool) -> None:
     """Makes axes logarithmic, with ticks at powers of ten."""
     from matplotlib.ticker import LogLocator
 

@@ -223,6 +223,6 @@ def _draw(result: SweepResult, path: Path) -> None:
         "validation accuracy",
         logx=True,
         percent=True,
-        mark_best=True,
+        mark_best=[result.dataset],
     )
     save_png(figure, path)

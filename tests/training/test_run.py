@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from safetensors.torch import load_file
 
 import tadam
 from readings import Readings
+from tadam.config import Config
+from tadam.data.store import ImageStore
 from tadam.errors import RunFailed, UserError
 from tadam.training.log import read_log
-from tadam.training.run import TrainingResult, _Run
+from tadam.training.run import TrainingResult, _Run, prepare
 from tadam.training.trainer import StepResult, Trainer
 from tiny import SETTINGS, arguments, write_image_folder
 
@@ -255,3 +258,16 @@ def test_patience_stops_a_run_whose_validation_does_not_improve(
 def test_tensorboard_gets_the_same_numbers_when_asked_for(images: Path, tmp_path: Path) -> None:
     run_tiny(images, tmp_path / "run", "run.tensorboard=true")
     assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+
+
+@pytest.mark.parametrize(("setting", "way"), [("validation.way=2", 2), ("validation.way=0", 3)])
+def test_validation_has_its_own_way_or_that_of_training(
+    make_store: Callable[..., ImageStore], monkeypatch: pytest.MonkeyPatch, setting: str, way: int
+) -> None:
+    store = make_store([6] * 4, size=16)
+    splits = {"train": store, "val": store, "test": store}
+    monkeypatch.setattr("tadam.training.run.load_splits", lambda *_: splits)
+    config = Config().with_settings([*SETTINGS, "episode.way=3", setting])
+    trainer, validation = prepare(config, "cpu")
+    assert trainer.config.episode.way == 3
+    assert validation.way == way

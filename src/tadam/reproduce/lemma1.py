@@ -229,10 +229,17 @@ def reproduce_lemma1(
         watcher: Is told which distance is under way.
     """
     check_folder(Path(out))
+    results = all_distances(seed, cluster, watcher)
+    return results, write_lemma1(results, Path(out))
+
+
+def all_distances(
+    seed: int = 0, cluster: Cluster | None = None, watcher: Watcher | None = None
+) -> list[Lemma1Result]:
+    """The lemma for every distance, as jobs; arguments as for `reproduce_lemma1`."""
     jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]
     with open_pool(cluster, watcher) as pool:
-        results = run_jobs(jobs, pool)
-    return results, write_lemma1(results, Path(out))
+        return run_jobs(jobs, pool)
 
 
 def write_lemma1(results: Sequence[Lemma1Result], folder: Path) -> list[Path]:

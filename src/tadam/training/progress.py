@@ -39,6 +39,9 @@ class TerminalReporter:
     def reading(self, done: int, total: int) -> None:
         self._show(done, total, "images read")
 
+    def evaluating(self, done: int, total: int) -> None:
+        self._show(done, total, "test tasks")
+
     def start(self, step: int, steps: int) -> None:
         self.stop()
         if step:

@@ -127,7 +127,7 @@ class _Run:
         self.trainer = Trainer(config, model, store, chosen_device, ranks)
         self.validation = EpisodeSampler(
             splits["val"],
-            config.episode.way,
+            validation.way or config.episode.way,
             config.episode.shot,
             validation.queries,
             validation.seed,

@@ -1,4 +1,4 @@
-"""Commands that run several jobs: sweeps, and the paper's claims."""
+"""The command that cross-validates alpha."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +23,6 @@ from tadam.cli_options import (
 from tadam.terminal import JobReporter, err, out, percent, print_json
 
 sweep_app = typer.Typer(help="Cross-validate a setting.", no_args_is_help=True)
-reproduce_app = typer.Typer(help="Check the paper's claims.", no_args_is_help=True)
 
 
 @sweep_app.command("alpha")
@@ -74,31 +73,3 @@ def sweep_alpha(
     if result.at_edge:
         out.print("the best alpha is at the edge of the values tried: a better one may lie beyond")
     out.print(f"written: {result.plot or folder / 'sweep.md'}", soft_wrap=True)
-
-
-@reproduce_app.command("lemma1")
-def lemma1(
-    folder: Annotated[Path, typer.Option("--out", help="Where table and plot go.")] = Path(
-        "runs/lemma1"
-    ),
-    seed: Annotated[int, typer.Option(min=0, help="Fixes the network and the task.")] = 0,
-    ray: Ray = None,
-    job_cpus: JobCpus = None,
-    job_gpus: JobGpus = None,
-    job_memory: JobMemory = None,
-    as_json: Json = False,
-) -> None:
-    """Lemma 1: what the gradient becomes for very small and very large alpha."""
-    from tadam.reproduce.lemma1 import COLUMNS, lemma1_rows, reproduce_lemma1
-
-    on = cluster(ray, job_cpus, job_gpus, job_memory)
-    results, written = reproduce_lemma1(folder, seed, cluster=on, watcher=JobReporter(live=True))
-    if as_json:
-        print_json([result.to_json() for result in results])
-        return
-    for result in results:
-        table = Table(*COLUMNS, title=f"relative error of the gradient / alpha, {result.distance}")
-        for row in lemma1_rows(result):
-            table.add_row(*row)
-        out.print(table)
-    out.print("written: " + ", ".join(str(path) for path in written), soft_wrap=True)

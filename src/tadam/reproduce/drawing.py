@@ -1,0 +1,82 @@
+"""The charts of a reproduction: rows against the published ones, curves of alpha, box plots."""
+
+from pathlib import Path
+
+from tadam import plots
+from tadam.figure import COLOURS, new_figure, save_png, style
+from tadam.reproduce.experiments import TITLES
+from tadam.reproduce.tables import Estimate, Line, ResultTable
+
+
+def draw_table(table: ResultTable, path: Path) -> None:
+    """Writes the table's chart: a curve for figure 4, else dots with intervals."""
+    if table.experiment == "figure4":
+        _draw_curve(table, path)
+    else:
+        _draw_rows(table, path)
+
+
+def _draw_curve(table: ResultTable, path: Path) -> None:
+    done = [line for line in table.lines if line.ours]
+    alphas = [line.cell.alpha for line in done]
+    series = {}
+    for name, attribute in (("validation", "validation"), ("test", "ours")):
+        found: list[Estimate] = [getattr(line, attribute) for line in done]
+        series[name] = (alphas, [one.value for one in found], [one.half for one in found])
+    figure = plots.curve_with_intervals(
+        series,
+        "alpha (unsquared Euclidean)",
+        f"{done[0].cell.shot}-shot accuracy",
+        title=table.title,
+        logx=True,
+        percent=True,
+        mark_best=["validation"],
+    )
+    save_png(figure, path)
+
+
+def _draw_rows(table: ResultTable, path: Path) -> None:
+    """Every run by itself, with its interval over tasks."""
+    figure, (axes,) = new_figure(height=110 + 40 * len(table.lines))
+    names = [_name(table, line) for line in table.lines]
+    published = [(i, line.published) for i, line in enumerate(table.lines)]
+    ours = [
+        (i + 0.15 + 0.3 * n / len(line.runs), Estimate(run.accuracy, run.ci95))
+        for i, line in enumerate(table.lines)
+        for n, run in enumerate(line.runs)
+    ]
+    with style():
+        sides = (
+            ("published", [(i - 0.15, one) for i, one in published if one], COLOURS[1], "s"),
+            ("ours", ours, COLOURS[0], "o"),
+        )
+        for what, found, colour, marker in sides:
+            if found:
+                axes.errorbar(
+                    [100 * one.value for _, one in found],
+                    [y for y, _ in found],
+                    xerr=[100 * one.half for _, one in found],
+                    fmt=marker,
+                    color=colour,
+                    ms=4,
+                    elinewidth=1.2,
+                    capsize=3,
+                    label=what,
+                )
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.grid(axis="x")
+        axes.grid(False, axis="y")
+        axes.margins(x=0.08)
+        if any(found for _, found, _, _ in sides):
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderpad=0)
+    title = TITLES[table.experiment][0] + table.circumstances
+    plots.label_axes(axes, "test accuracy, %", "", title=title)
+    save_png(figure, path)
+
+
+def _name(table: ResultTable, line: Line) -> str:
+    cell = line.cell
+    if table.experiment == "table2":
+        return f"{cell.row}, {cell.train_way}-way"
+    return f"{cell.row}, {cell.shot}-shot" if table.experiment == "table3" else cell.row

@@ -1,0 +1,198 @@
+"""Figure 3: how much each layer is conditioned, |gamma0| and |beta0| of trained models."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tadam import plots
+from tadam.errors import UserError
+from tadam.figure import COLOURS, available, new_figure, save_png, style
+from tadam.files import write_text
+from tadam.modelfile import find_model, load_model
+from tadam.reproduce.experiments import DATASETS, check_choice, stem
+from tadam.reproduce.published import seen
+from tadam.reproduce.runs import stored_runs
+
+COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")
+#: Where trained models of a reproduction may be.
+_EXPERIMENTS = ("table3", "figure4")
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """A model's gamma0 and beta0 by layer, counted from 1."""
+
+    model: str
+    gamma0: dict[int, float]
+    beta0: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Figure3:
+    """The multipliers of all models, and the data set that they were trained on."""
+
+    dataset: str
+    models: tuple[Multipliers, ...]
+
+    def layers(self) -> list[int]:
+        """All that any model conditions."""
+        return sorted({layer for model in self.models for layer in model.gamma0})
+
+    def sizes(self, name: str, layer: int) -> list[float]:
+        """Absolute values of `gamma0` or `beta0` in a layer, ascending."""
+        found = (getattr(model, name).get(layer) for model in self.models)
+        return sorted(abs(value) for value in found if value is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for `json.dumps`; a layer's number becomes a string."""
+        medians = {
+            name: {layer: median(self.sizes(name, layer)) for layer in self.layers()}
+            for name in ("gamma0", "beta0")
+        }
+        return {"experiment": "figure3", **asdict(self), "medians_of_sizes": medians}
+
+
+def load_figure3(path: Path) -> Figure3:
+    """Reads what `to_json` gave."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        models = [
+            Multipliers(
+                one["model"],
+                {int(layer): float(value) for layer, value in one["gamma0"].items()},
+                {int(layer): float(value) for layer, value in one["beta0"].items()},
+            )
+            for one in stored["models"]
+        ]
+        return Figure3(stored["dataset"], tuple(models))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise UserError(f"{path} is not what tadam reproduce figure3 wrote") from None
+
+
+def reproduce_figure3(
+    out: str | Path, dataset: str = "fc100", models: Sequence[str | Path] = ()
+) -> tuple[Figure3, list[Path]]:
+    """Reads the multipliers of trained models and writes figure3.json, .md and .png.
+
+    Args:
+        out: Reproduction folder.
+        dataset: Whose runs to look for there.
+        models: Run folders or weights files to read instead.
+    """
+    check_choice("data set", [dataset], DATASETS, "--dataset")
+    folder, places = Path(out), [Path(out) / stem(name, dataset) for name in _EXPERIMENTS]
+    found = {str(model): find_model(model) for model in models}
+    if not models:
+        for run in (run for place in places for run in _conditioned(place)):
+            found[str(run.relative_to(folder))] = find_model(run)
+    if not found:
+        raise UserError(
+            f"{folder} has no trained model with task conditioning: run 'tadam reproduce table3 "
+            "--rows alpha-tc,tadam' first, or name runs with --models"
+        )
+    read = [_read(name, path) for name, path in found.items()]
+    trained_on = ", ".join(sorted({name for name, _ in read}))
+    figure = Figure3(trained_on, tuple(multipliers for _, multipliers in read))
+    return figure, write_figure3(figure, folder, stem("figure3", dataset))
+
+
+def _conditioned(folder: Path) -> list[Path]:
+    """Run folders that are done and have task conditioning."""
+    runs = stored_runs(folder)
+    return [
+        folder / run.cell.folder(run.seed)
+        for run in runs
+        if run.settings["conditioning"]["enabled"]
+    ]
+
+
+def _read(name: str, path: Path) -> tuple[str, Multipliers]:
+    """The data set that a model was trained on, and its multipliers."""
+    model, info = load_model(path)
+    if model.ten is None:
+        raise UserError(f"{name} has no task conditioning: leave it out of --models")
+    multipliers = model.ten.multipliers()
+    return info.config.data.name, Multipliers(
+        name,
+        {layer: gamma0 for layer, (gamma0, _) in multipliers.items()},
+        {layer: beta0 for layer, (_, beta0) in multipliers.items()},
+    )
+
+
+def figure3_rows(figure: Figure3) -> list[list[str]]:
+    """Table rows under `COLUMNS`, one for each layer."""
+    rows = []
+    for layer in figure.layers():
+        cells = [str(layer)]
+        for name in ("gamma0", "beta0"):
+            sizes = figure.sizes(name, layer)
+            cells += [f"{value:.2g}" for value in (median(sizes), sizes[0], sizes[-1])]
+        rows.append(cells)
+    return rows
+
+
+def markdown(figure: Figure3, heading: str = "#") -> str:
+    """The table, beside what the paper saw."""
+    lines = [
+        f"{heading} Figure 3: how much each layer is conditioned, {figure.dataset}",
+        "",
+        f"|gamma0| and |beta0| of {count_of(figure)}, by layer. {seen('figure3')}",
+        "",
+        "| " + " | ".join(name.replace("|", "\\|") for name in COLUMNS) + " |",
+        "|" + "---:|" * len(COLUMNS),
+        *("| " + " | ".join(row) + " |" for row in figure3_rows(figure)),
+        "",
+        "Models: " + ", ".join(model.model for model in figure.models) + ".",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def count_of(figure: Figure3) -> str:
+    """How many models there are, in words."""
+    return "1 trained model" if len(figure.models) == 1 else f"{len(figure.models)} trained models"
+
+
+def write_figure3(figure: Figure3, folder: Path, name: str) -> list[Path]:
+    """Writes `name`.json, .md and, if there is matplotlib, .png."""
+    paths = [folder / f"{name}.json", folder / f"{name}.md"]
+    write_text(paths[0], json.dumps(figure.to_json(), indent=2) + "\n")
+    write_text(paths[1], markdown(figure))
+    if available():
+        paths.append(folder / f"{name}.png")
+        _draw(figure, paths[2])
+    return paths
+
+
+def _draw(figure: Figure3, path: Path) -> None:
+    """Boxes over models, one for each layer, with every model as a dot; zeros have no place."""
+    drawing, panels = new_figure(height=480, rows=2)
+    layers = figure.layers()
+    for axes, name, colour in zip(panels, ("gamma0", "beta0"), COLOURS, strict=False):
+        sizes = [[size for size in figure.sizes(name, layer) if size > 0] for layer in layers]
+        with style():
+            line = {"color": colour}
+            axes.boxplot(
+                sizes,
+                positions=layers,
+                widths=0.6,
+                whis=(0, 100),
+                manage_ticks=False,
+                boxprops=line,
+                whiskerprops=line,
+                capprops=line,
+                medianprops={**line, "linewidth": 2.5},
+            )
+            for layer, values in zip(layers, sizes, strict=True):
+                axes.plot([layer] * len(values), values, "o", color=colour, alpha=0.5, ms=3.5)
+            plots.scale_axes(axes, logx=False, logy=True)
+            axes.set_xticks(layers, [str(layer) for layer in layers])
+        plots.label_axes(
+            axes,
+            "layer" if name == "beta0" else "",
+            f"|{name}|",
+            title=f"|{name}| of {count_of(figure)}, {figure.dataset}",
+        )
+    save_png(drawing, path)

@@ -1,0 +1,87 @@
+"""All results of a reproduction folder on one page; what was not run says so."""
+
+import json
+import os
+from pathlib import Path
+
+from tadam.errors import UserError
+from tadam.files import write_text
+from tadam.reproduce import figure3
+from tadam.reproduce.experiments import DATASETS, Request, stem
+from tadam.reproduce.published import seen
+from tadam.reproduce.table_text import NOT_RUN, markdown
+from tadam.reproduce.tables import build_table, load_table
+
+_HEAD = """\
+# The paper's results, published and reproduced
+
+Made by `tadam reproduce report` from the JSON files in {folder}: every run is in them with all of \
+its settings, its machine and the command that gives it again.
+"""
+#: The preset whose results we aim to show, of what is not there yet.
+_PRESETS = {"table2": "paper", "table3": "cpu", "figure4": "cpu"}
+
+
+def write_report(folder: str | Path, page: str | Path) -> Path:
+    """Writes the page of a folder."""
+    if not Path(folder).is_dir():
+        raise UserError(f"there is no folder {folder}: run 'tadam reproduce' first, or give --out")
+    write_text(Path(page), report(Path(folder), Path(page)))
+    return Path(page)
+
+
+def report(folder: Path, page: Path) -> str:
+    """The page as Markdown, with links that are right where the page is."""
+    relative = Path(os.path.relpath(folder, page.parent))
+    link = f"[{relative.as_posix()}]({relative.as_posix()})" if relative.name else "this folder"
+    parts = [_HEAD.format(folder=link)]
+    for name in ("table2", "table3", "figure4"):
+        parts += [_table(folder, relative, request) for request in _requests(folder, name)]
+    for dataset in DATASETS:
+        name = stem("figure3", dataset)
+        if (folder / f"{name}.json").exists():
+            text = figure3.markdown(figure3.load_figure3(folder / f"{name}.json"), "##")
+            parts.append(text + _picture(folder, relative, name))
+        elif dataset == "fc100":
+            parts.append(f"## Figure 3\n\n{NOT_RUN.capitalize()}. {seen('figure3')}\n")
+    parts += [_table(folder, relative, Request("omniglot")), _lemma1(folder, relative)]
+    return "\n".join(parts)
+
+
+def _requests(folder: Path, experiment: str) -> list[Request]:
+    """FC100 always, mini-ImageNet if there is anything of it."""
+    requests = [Request(experiment, dataset, _PRESETS[experiment]) for dataset in DATASETS]
+    return [r for r in requests if r.dataset == "fc100" or (folder / f"{r.stem}.json").exists()]
+
+
+def _table(folder: Path, relative: Path, request: Request) -> str:
+    path = folder / f"{request.stem}.json"
+    table = load_table(path) if path.exists() else build_table(request)
+    return markdown(table, "##") + _picture(folder, relative, request.stem)
+
+
+def _picture(folder: Path, relative: Path, name: str) -> str:
+    if not (folder / f"{name}.png").exists():
+        return ""
+    return f"\n![{name}]({(relative / name).as_posix()}.png)\n"
+
+
+def _lemma1(folder: Path, relative: Path) -> str:
+    lines = ["## Lemma 1: the gradient at both ends of alpha", ""]
+    path = folder / "lemma1.json"
+    if not path.exists():
+        return "\n".join([*lines, f"{NOT_RUN.capitalize()}."]) + "\n"
+    lines += [
+        "Relative L2 difference between the gradient of the loss, divided by alpha, and the limit "
+        "that the lemma gives, at the smallest and the largest alpha tried (`tadam reproduce "
+        "lemma1`).",
+        "",
+        "| distance | smallest alpha | error to the limit α→0 | largest alpha | "
+        "error to the limit α→∞ |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for result in json.loads(path.read_text(encoding="utf-8")):
+        small = f"{result['alphas'][0]:.2g} | {result['error_to_small_limit'][0]:.1e}"
+        large = f"{result['alphas'][-1]:.2g} | {result['error_to_large_limit'][-1]:.1e}"
+        lines.append(f"| {result['distance']} | {small} | {large} |")
+    return "\n".join(lines) + "\n" + _picture(folder, relative, "lemma1")

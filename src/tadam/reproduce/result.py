@@ -1,0 +1,110 @@
+"""What a run of a reproduction gave: its numbers, and all one needs to get them again."""
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tadam.errors import UserError
+from tadam.files import write_text
+from tadam.reproduce.experiments import Cell, Request
+
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One training run, its weights chosen on validation and tested once; accuracies are fractions.
+
+    Attributes:
+        dataset: What was really trained and tested on.
+        changes: Settings on top of the preset; a run that has any deviates from it.
+        settings: The whole recipe.
+        accuracy: On the test split, mean over tasks.
+        accuracy_unconditioned: The same tasks with conditioning off; None for a model without TEN.
+        best_step: When the validation accuracy was highest.
+        alpha: Of the tested weights.
+        training_minutes: Of all sessions together.
+        command: Gives this run again.
+        machine: See `tadam.benchmarks.machine`, and the device.
+    """
+
+    experiment: str
+    dataset: str
+    preset: str
+    row: str
+    shot: int
+    train_way: int
+    seed: int
+    changes: tuple[str, ...]
+    settings: dict[str, Any]
+    accuracy: float
+    ci95: float
+    accuracy_unconditioned: float | None
+    ci95_unconditioned: float | None
+    way: int
+    tasks: int
+    queries: int
+    validation_accuracy: float
+    validation_ci95: float
+    best_step: int
+    steps: int
+    alpha: float
+    training_minutes: float
+    evaluation_minutes: float
+    command: str
+    machine: dict[str, Any]
+    version: str
+    date: str
+
+    @property
+    def cell(self) -> Cell:
+        """Where it belongs."""
+        return Cell(self.row, self.shot, self.train_way)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for `json.dumps`."""
+        return {**asdict(self), "changes": list(self.changes)}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "RunResult":
+        """What `to_json` gave."""
+        return cls(**{**fields, "changes": tuple(fields["changes"])})
+
+
+def save_result(folder: Path, result: RunResult) -> None:
+    """Writes a run's result into its folder: from then on it is done."""
+    write_text(folder / RESULT, json.dumps(result.to_json(), indent=2) + "\n")
+
+
+def load_result(folder: Path) -> RunResult | None:
+    """The result of a run that is done, None of one that is not."""
+    path = folder / RESULT
+    if not path.exists():
+        return None
+    try:
+        return RunResult.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise UserError(f"{path} is not a result of this tadam: choose another --out") from None
+
+
+def command_line(request: Request, cell: Cell, seed: int) -> str:
+    """The command that gives this run alone."""
+    words = ["tadam", "reproduce", request.experiment]
+    if request.experiment != "omniglot":
+        words += ["--dataset", request.dataset, "--preset", request.preset]
+    if request.experiment == "figure4":
+        words += ["--values", f"{cell.alpha:.12g}", "--shot", str(cell.shot)]
+    else:
+        words += ["--rows", cell.row]
+    if request.experiment == "table2":
+        words += ["--train-way", str(cell.train_way)]
+    if request.experiment == "table3":
+        words += ["--shots", str(cell.shot)]
+    words += ["--seeds", str(seed)]
+    for change in request.changes:
+        words += ["--set", change]
+    if request.tasks != Request.tasks:
+        words += ["--tasks", str(request.tasks)]
+    return shlex.join(words)

@@ -1,0 +1,192 @@
+"""The runs of a reproduction: those that are missing are made, as jobs, the others are kept."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+import tadam
+from tadam.benchmarks.machine import machine
+from tadam.config import Config, EpisodeConfig
+from tadam.device import choose_device
+from tadam.errors import Interrupted, UserError
+from tadam.evaluation import evaluate
+from tadam.files import write_text
+from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
+from tadam.modelfile import find_model, load_model
+from tadam.reproduce.experiments import Cell, Request
+from tadam.reproduce.result import RunResult, command_line, load_result, save_result
+from tadam.training.log import LOG
+from tadam.training.run import RECIPE, Reporter, check_recipe, train
+from tadam.training.run_folder import check_folder
+
+#: Holds what all runs of a folder share.
+SHARED = "reproduction.json"
+#: Fixes the tasks of the test.
+_TEST_SEED = 0
+
+
+class RunReporter(Reporter, Protocol):
+    """Someone who watches training and test."""
+
+    def evaluating(self, done: int, total: int) -> None: ...
+
+
+def make_runs(
+    request: Request,
+    out: Path,
+    *,
+    device: str = "auto",
+    cluster: Cluster | None = None,
+    reporter: RunReporter | None = None,
+    watcher: Watcher | None = None,
+    on_run: Callable[[], object] | None = None,
+) -> None:
+    """Makes the runs that are asked for and not there yet.
+
+    Args:
+        request: What to run.
+        out: Reproduction folder; the runs are in a sub-folder of it.
+        device: auto, cpu, cuda or mps.
+        cluster: Train on Ray instead of one run after the other here.
+        reporter: Is told of each run's progress, if the runs are here.
+        watcher: Is told which runs are under way.
+        on_run: Called when a run is done.
+    """
+    folder = out / request.stem
+    _check_shared(folder, request)
+    shared = {"request": request, "device": device, "reporter": None if cluster else reporter}
+    jobs: list[Job[RunResult]] = []
+    episodes: dict[EpisodeConfig, Config] = {}
+    for seed in request.seeds:
+        for cell in request.cells():
+            run = folder.absolute() / cell.folder(seed)
+            config = request.config(cell, seed)
+            check_folder(run, config, True, RECIPE, unfinished={RECIPE, LOG})
+            if load_result(run) is None:
+                arguments = {"cell": cell, "seed": seed, "folder": run, **shared}
+                jobs.append(Job(run.name, _make_run, arguments, run))
+                episodes.setdefault(config.episode, config)
+    for config in episodes.values():  # the workers' device need not be here
+        check_recipe(config, "cpu" if cluster else device)
+    ended = 0
+
+    def keep(index: int, result: RunResult) -> None:
+        nonlocal ended
+        ended += 1
+        if on_run:
+            on_run()
+
+    if not jobs:
+        return
+    try:
+        with open_pool(cluster, watcher) as pool:
+            write_text(folder / SHARED, json.dumps(_shared(request), indent=2) + "\n")
+            run_jobs(jobs, pool, keep)
+    except Interrupted:
+        raise Interrupted(
+            f"stopped with {ended} of {len(jobs)} runs done; the same command goes on"
+        ) from None
+
+
+def stored_runs(folder: Path) -> list[RunResult]:
+    """All runs in a folder that are done, by their names."""
+    runs = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    return [result for run in runs if (result := load_result(run)) is not None]
+
+
+def _shared(request: Request) -> dict[str, Any]:
+    changes = list(request.changes)
+    return {"preset": request.preset, "changes": changes, "tasks": request.tasks}
+
+
+def _check_shared(folder: Path, request: Request) -> None:
+    """Refuses a folder whose runs have other settings, or that is not ours."""
+    path = folder / SHARED
+    if not path.exists():
+        check_folder(folder)
+        return
+    try:
+        theirs = json.loads(path.read_text(encoding="utf-8"))
+        differing = [
+            f"{key} {_text(mine)}, there {_text(theirs[key])}"
+            for key, mine in _shared(request).items()
+            if mine != theirs[key]
+        ]
+    except (ValueError, TypeError, KeyError):
+        raise UserError(f"{path} is damaged: choose another --out") from None
+    if differing:
+        raise UserError(
+            f"{folder} holds a reproduction with other settings ({'; '.join(differing)}): "
+            "use the same, or choose another --out"
+        )
+
+
+def _text(value: object) -> str:
+    return (" ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
+
+
+def _make_run(
+    request: Request,
+    cell: Cell,
+    seed: int,
+    folder: Path,
+    device: str,
+    reporter: RunReporter | None,
+) -> RunResult:
+    """Trains, or goes on training, then tests the weights that validation chose."""
+    if done := load_result(folder):  # by another process, since we looked
+        return done
+    config = request.config(cell, seed)
+    run = train(config, folder, resume=True, device=device, reporter=reporter)
+    test = evaluate(
+        folder,
+        config.data.name,
+        "test",
+        config.validation.way or config.episode.way,
+        config.episode.shot,
+        request.tasks,
+        config.validation.queries,
+        _TEST_SEED,
+        device,
+        reporter.evaluating if reporter else None,
+    )
+    if reporter:
+        reporter.stop()
+    model, _ = load_model(find_model(folder))
+    assert test.ci95 is not None  # there are two tasks or more
+    result = RunResult(
+        experiment=request.experiment,
+        dataset=config.data.name,
+        preset=request.preset,
+        row=cell.row,
+        shot=cell.shot,
+        train_way=cell.train_way,
+        seed=seed,
+        changes=request.changes,
+        settings=asdict(config),
+        accuracy=test.accuracy,
+        ci95=test.ci95,
+        accuracy_unconditioned=test.accuracy_unconditioned,
+        ci95_unconditioned=test.ci95_unconditioned,
+        way=test.way,
+        tasks=test.tasks,
+        queries=test.queries,
+        validation_accuracy=run.best_accuracy,
+        validation_ci95=run.best_ci95,
+        best_step=run.best_step,
+        steps=run.steps,
+        alpha=model.metric.alpha.item(),
+        training_minutes=round(run.seconds / 60, 3),
+        evaluation_minutes=round(test.seconds / 60, 3),
+        command=command_line(request, cell, seed),
+        machine={**machine(torch.get_num_threads()), "device": str(choose_device(device))},
+        version=tadam.__version__,
+        date=datetime.now(UTC).date().isoformat(),
+    )
+    save_result(folder, result)
+    return result

@@ -1,0 +1,143 @@
+"""A table of results as text: columns for a terminal, Markdown, and the notes under it."""
+
+from collections.abc import Callable, Sequence
+
+from tadam.reproduce.experiments import ROWS
+from tadam.reproduce.published import seen
+from tadam.reproduce.result import RunResult
+from tadam.reproduce.tables import Estimate, Line, ResultTable
+
+NOT_RUN = "not run"
+
+
+def _or(value: object | None, text: str = "–") -> str:
+    return text if value is None else str(value)
+
+
+def _difference(line: Line) -> str:
+    return "–" if line.difference is None else f"{100 * line.difference:+.1f}"
+
+
+def _alphas(line: Line) -> str:
+    return ", ".join(f"{run.alpha:.3g}" for run in line.runs) or "–"
+
+
+def _minutes(line: Line) -> str:
+    return "–" if line.minutes is None else f"{line.minutes:.1f}"
+
+
+#: Column -> its text, by experiment.
+COLUMNS: dict[str, dict[str, Callable[[Line], str]]] = {
+    "table2": {
+        "row": lambda line: line.cell.row,
+        "trained on": lambda line: f"{line.cell.train_way}-way",
+        "published": lambda line: _or(line.published),
+        "ours": lambda line: _or(line.ours, NOT_RUN),
+        "diff": _difference,
+        "alpha": _alphas,
+        "min": _minutes,
+    },
+    "table3": {
+        "row": lambda line: line.cell.row,
+        "shots": lambda line: str(line.cell.shot),
+        "published": lambda line: _or(line.published),
+        "ours": lambda line: _or(line.ours, NOT_RUN),
+        "diff": _difference,
+        "TC off": lambda line: _or(line.unconditioned),
+        "min": _minutes,
+    },
+    "figure4": {
+        "alpha": lambda line: f"{line.cell.alpha:g}",
+        "validation": lambda line: _or(line.validation, NOT_RUN),
+        "test": lambda line: _or(line.ours, NOT_RUN),
+        "test, TC off": lambda line: _or(line.unconditioned),
+        "min": _minutes,
+    },
+    "omniglot": {
+        "row": lambda line: line.cell.row,
+        "ours": lambda line: _or(line.ours, NOT_RUN),
+        "validation": lambda line: _or(line.validation),
+        "min": _minutes,
+    },
+}
+
+
+def texts(table: ResultTable) -> list[list[str]]:
+    """The lines as text, under `COLUMNS`."""
+    return [[text(line) for text in COLUMNS[table.experiment].values()] for line in table.lines]
+
+
+def notes(table: ResultTable) -> list[str]:
+    """What one has to know to read the table, a sentence or two each."""
+    run = next(iter(table.runs), None)
+    tasks = f"{run.tasks} tasks of {run.queries} queries" if run else "random 5-way tasks"
+    found = [
+        f"Accuracy in % on {tasks} of the test split, with the weights that validation chose; ± is "
+        "half the 95% interval over tasks, or over runs (Student's t) if there are several; min: "
+        "minutes of training and test.",
+    ]
+    if table.experiment in ("table3", "figure4"):
+        found.append("TC off: the same model tested with its task conditioning off.")
+    if table.experiment == "figure4":
+        found += [_choice(table), seen("figure4")]
+    if table.experiment == "omniglot":
+        found.append("The paper leaves Omniglot out, so there is nothing to put beside ours.")
+    if table.preset == "cpu" and table.experiment != "omniglot":
+        found.append(_CPU[table.experiment])
+    if table.changes:
+        found.append(f"Changed from the preset: {', '.join(table.changes)}.")
+    return found
+
+
+_CPU = {
+    "table2": "The cpu preset trains for 8,000 steps, the paper for 40,000.",
+    "table3": "The cpu preset has 16 filters and 2,500 steps (5,000 without AT), the paper 64 and "
+    "10,000 (20,000) on FC100, 30,000 (60,000) on mini-ImageNet.",
+    "figure4": "The cpu preset has 16 filters and 1,250 steps here: half its budget.",
+}
+
+
+def _choice(table: ResultTable) -> str:
+    scores = [(line.validation.value, line.cell.alpha) for line in table.lines if line.validation]
+    rule = "alpha is chosen on validation; the test accuracy only shows the curve"
+    return (
+        f"Best on validation: alpha = {max(scores)[1]:g} ({rule})."
+        if scores
+        else (f"{rule[0].upper()}{rule[1:]}.")
+    )
+
+
+def markdown(table: ResultTable, heading: str = "#") -> str:
+    """The table with its notes, and every run with the command that gives it again."""
+    columns = COLUMNS[table.experiment]
+    labels = ROWS[table.experiment]
+    lines = [f"{heading} {table.title}", "", *notes(table), ""]
+    lines += ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
+    for cells in texts(table):
+        name = labels.get(cells[0], cells[0])
+        lines.append(f"| {' | '.join([name, *cells[1:]])} |")
+    if table.runs:
+        lines += ["", *_details(table.runs)]
+    return "\n".join(lines) + "\n"
+
+
+def _details(runs: Sequence[RunResult]) -> list[str]:
+    lines = [
+        "| run | test | validation, at step | training | test took | date |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for run in runs:
+        test = Estimate(run.accuracy, run.ci95)
+        validation = f"{Estimate(run.validation_accuracy, run.validation_ci95)}, {run.best_step}"
+        times = f"{run.training_minutes:.1f} min | {run.evaluation_minutes:.1f} min | {run.date}"
+        lines.append(f"| {run.cell.folder(run.seed)} | {test} | {validation} | {times} |")
+    machines = dict.fromkeys(_machine(run) for run in runs)
+    return [*lines, "", *machines, "", "```", *(run.command for run in runs), "```"]
+
+
+def _machine(run: RunResult) -> str:
+    here = run.machine
+    return (
+        f"{here['cpu']}, {here['threads']} of {here['cores']} cores, {here['core']} core, "
+        f"{here['device']}, torch {here['torch']}, tadam {run.version}."
+    )

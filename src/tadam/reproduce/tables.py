@@ -1,0 +1,174 @@
+"""Published and own numbers side by side: rows with their runs, means and intervals."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from tadam.errors import UserError
+from tadam.reproduce.experiments import TITLES, Cell, Request
+from tadam.reproduce.published import published
+from tadam.reproduce.result import RunResult
+
+#: 97.5% quantiles of Student's t for 1, 2, ... degrees of freedom.
+_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+
+
+def in_percent(value: float) -> str:
+    """A fraction as `56.1`."""
+    return f"{100 * value:.1f}"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean accuracy, and half its 95% interval."""
+
+    value: float
+    half: float
+    runs: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        each = f" ({', '.join(in_percent(v) for v in self.runs)})" if len(self.runs) > 1 else ""
+        return f"{in_percent(self.value)} ± {in_percent(self.half)}{each}"
+
+
+def estimate(values: Sequence[float], intervals: Sequence[float]) -> Estimate:
+    """Of one run with its interval over tasks, or of several with one over runs (Student's t)."""
+    if len(values) == 1:
+        return Estimate(values[0], intervals[0], tuple(values))
+    freedom = len(values) - 1
+    quantile = _T[freedom - 1] if freedom <= len(_T) else 1.96 + 2.7 / freedom
+    return Estimate(fmean(values), quantile * stdev(values) / len(values) ** 0.5, tuple(values))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table: what was published, and our runs of it, in the order of their seeds."""
+
+    cell: Cell
+    published: Estimate | None
+    runs: tuple[RunResult, ...]
+
+    @property
+    def ours(self) -> Estimate | None:
+        """On the test split; None before the first run."""
+        return self._estimate("accuracy", "ci95")
+
+    @property
+    def unconditioned(self) -> Estimate | None:
+        """The same with conditioning off; None if there is none."""
+        return self._estimate("accuracy_unconditioned", "ci95_unconditioned")
+
+    @property
+    def validation(self) -> Estimate | None:
+        """Of the chosen weights, on the tasks that chose them."""
+        return self._estimate("validation_accuracy", "validation_ci95")
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus published."""
+        return self.ours.value - self.published.value if self.ours and self.published else None
+
+    @property
+    def minutes(self) -> float | None:
+        """Training and test of a run, on average."""
+        times = [run.training_minutes + run.evaluation_minutes for run in self.runs]
+        return fmean(times) if times else None
+
+    def _estimate(self, value: str, half: str) -> Estimate | None:
+        pairs = [(getattr(run, value), getattr(run, half)) for run in self.runs]
+        found = [(v, h) for v, h in pairs if v is not None]
+        return estimate(*map(list, zip(*found, strict=True))) if found else None
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """All rows of an experiment, run or not."""
+
+    experiment: str
+    dataset: str
+    preset: str
+    changes: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return ": ".join(TITLES[self.experiment]) + self.circumstances
+
+    @property
+    def circumstances(self) -> str:
+        """Data set and preset, to go behind a title; Omniglot has no choice of them."""
+        known = self.experiment == "omniglot"
+        return "" if known else f", {self.dataset}, preset {self.preset}"
+
+    @property
+    def runs(self) -> list[RunResult]:
+        """All of them."""
+        return [run for line in self.lines for run in line.runs]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types; what can be computed from the runs is there to be read."""
+        rows = [
+            {
+                "row": line.cell.row,
+                "shot": line.cell.shot,
+                "train_way": line.cell.train_way,
+                "published": line.published and _fields(line.published),
+                "ours": line.ours and _fields(line.ours),
+                "difference": line.difference,
+                "runs": [run.to_json() for run in line.runs],
+            }
+            for line in self.lines
+        ]
+        head = {"experiment": self.experiment, "dataset": self.dataset, "preset": self.preset}
+        return {**head, "changes": list(self.changes), "rows": rows}
+
+
+def _fields(one: Estimate) -> dict[str, float]:
+    return {"accuracy": one.value, "ci95": one.half}
+
+
+def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable:
+    """The table of a request: its rows, and those of other shots, ways or alphas that were run."""
+    wanted = request.all_cells()
+    dataset = request.config(wanted[0], 0).data.name
+    seen = {*wanted, *(run.cell for run in runs)}
+    shots = tuple(sorted({cell.shot for cell in seen}))
+    if request.experiment == "figure4":  # one curve
+        shots = (wanted[0].shot,)
+        alphas = {cell.alpha for cell in seen if cell.shot in shots}
+        request = replace(request, alphas=tuple(sorted(alphas)))
+    ways = tuple(sorted({cell.train_way for cell in seen}))
+    cells = replace(request, shots=shots, train_ways=ways).all_cells()
+    return _table(request.experiment, dataset, request.preset, request.changes, cells, runs)
+
+
+def load_table(path: Path) -> ResultTable:
+    """Reads what `to_json` gave."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        cells = [Cell(row["row"], row["shot"], row["train_way"]) for row in stored["rows"]]
+        runs = [RunResult.from_json(run) for row in stored["rows"] for run in row["runs"]]
+        head = (stored["experiment"], stored["dataset"], stored["preset"])
+        return _table(*head, tuple(stored["changes"]), cells, runs)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise UserError(f"{path} is not a table that tadam reproduce wrote") from None
+
+
+def _table(
+    experiment: str,
+    dataset: str,
+    preset: str,
+    changes: tuple[str, ...],
+    cells: Sequence[Cell],
+    runs: Sequence[RunResult],
+) -> ResultTable:
+    lines = []
+    for cell in cells:
+        theirs = published(experiment, dataset, cell)
+        ours = sorted((run for run in runs if run.cell == cell), key=lambda run: run.seed)
+        lines.append(Line(cell, Estimate(*theirs) if theirs else None, tuple(ours)))
+    return ResultTable(experiment, dataset, preset, changes, tuple(lines))

@@ -1,0 +1,55 @@
+"""The page of all results: what the JSON says, `not run` for the rest, and docs/results.md."""
+
+from pathlib import Path
+
+from command_line import CommandLine, assert_one_sentence
+from made_up_runs import made_up
+from tadam.reproduce.experiments import Cell, Request
+from tadam.reproduce.figure3 import Figure3, Multipliers, write_figure3
+from tadam.reproduce.lemma1 import lemma1, write_lemma1
+from tadam.reproduce.report import report
+from tadam.reproduce.tables import build_table
+from tadam.reproduce.training import write_table
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_in_the_docs_is_what_the_stored_results_give() -> None:
+    page = DOCS / "results.md"
+    assert page.read_text(encoding="utf-8") == report(DOCS / "results", page), (
+        "stale: run tadam reproduce report --out docs/results --page docs/results.md"
+    )
+
+
+def test_a_folder_without_results_gives_a_page_of_rows_not_run(tmp_path: Path) -> None:
+    page = report(tmp_path, tmp_path / "report.md")
+    assert page.count("not run") == 3 + 5 + 2 * 5 + 2  # figure 4 has two columns of them
+    assert page.count("Not run.") == 2  # figure 3 and the lemma
+    assert "mini" not in page.partition("## ")[2].replace("mini-ImageNet.", "")
+
+
+def test_results_are_on_the_page_with_pictures_beside_it(
+    tadam: CommandLine, tmp_path: Path
+) -> None:
+    folder = tmp_path / "results"
+    for dataset in ("fc100", "mini_imagenet"):
+        request = Request("table3", dataset, "paper")
+        runs = [made_up(request, Cell("tadam", 10), 0, 0.777, 60.0)]
+        write_table(build_table(request, runs), folder, request.stem)
+    layers = dict.fromkeys(range(1, 13), 0.1)
+    write_figure3(Figure3("fc100", (Multipliers("run", layers, layers),)), folder, "figure3")
+    write_lemma1([lemma1("cosine", alphas=[0.5, 3000.0])], folder)
+    done = tadam("reproduce", "report", "--out", folder, "--page", tmp_path / "page.md")
+    assert done.code == 0, done.err
+    page = (tmp_path / "page.md").read_text()
+    assert "| 10 | 61.6 ± 0.5 | 77.7 ± 0.7 | +16.1 | 76.7 ± 0.8 | 60.0 |" in page
+    assert "| 10 | 80.8 ± 0.3 | 77.7 ± 0.7 | -3.1 | 76.7 ± 0.8 | 60.0 |" in page
+    for name in ("table3", "table3-mini-imagenet", "figure3", "lemma1"):
+        assert f"![{name}](results/{name}.png)" in page
+    assert "| cosine | 0.5 | " in page
+    assert "of 1 trained model, by layer" in page
+
+
+def test_no_folder_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
+    missing = tadam("reproduce", "report", "--out", tmp_path / "none")
+    assert_one_sentence(missing, "there is no folder", "run 'tadam reproduce' first")
