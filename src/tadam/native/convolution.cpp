@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t RUN = 64;  // tiles that a thread takes alone
 constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights that stay in the cache
 constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
-constexpr int64_t FEW = 8;  // tiles of a thread's turn, together
+constexpr int64_t FEW = 8;  // tiles of a thread's turn, together, or a whole row of them
 constexpr int64_t FILTERS = 128;  // whose gradient is made at a time, together
 constexpr int64_t DEPTH = 256;  // of a product at a time: a panel of weights stays in the cache
 
@@ -40,8 +40,8 @@ struct Plan {
     int64_t tiles() const { return in.tiles(); }
     int64_t workers() const { return alone ? threads : 1; }
 
-    // Scratch memory: each worker's tiles; then each thread's rows and each worker's gradient of the
-    // weights, or the moments of each part of the output.
+    // Scratch memory: each worker's tiles and each thread's rows; then the moments of each part of the
+    // output, or each thread's gradient of the weights and other rows, and the sums of each image.
     int64_t in_plane() const { return spaced(run * spaced(in_channels)); }
     int64_t out_plane() const { return spaced(run * spaced(out_channels)); }
     int64_t tile_floats() const { return TAPS * (in_plane() + out_plane()); }
@@ -55,13 +55,19 @@ struct Plan {
     // Each worker's gradient of the transformed weights: of all of them alone, of a block together.
     int64_t share_plane() const { return spaced(alone ? out.channels * in_channels : FILTERS * PANEL); }
     int64_t share_floats() const { return TAPS * share_plane(); }
-    int64_t part() const { return alone ? run : FEW; }  // tiles
+    int64_t few() const { return std::max<int64_t>(1, FEW / in.tile_columns()) * in.tile_columns(); }
+    int64_t part() const { return alone ? run : few(); }  // tiles
     int64_t parts_of_run() const { return (run + part() - 1) / part(); }
     int64_t parts() const { return (tiles() + run - 1) / run * parts_of_run(); }
     int64_t part_floats() const { return 2 * out_channels + LANES; }
-    int64_t forward_floats() const { return workers() * tile_floats() + parts() * part_floats(); }
+    int64_t base_floats() const { return workers() * tile_floats() + threads * rows_floats(in); }
+    int64_t forward_floats() const { return base_floats() + parts() * part_floats(); }
     int64_t backward_floats() const {
-        return workers() * tile_floats() + threads * (share_floats() + rows_floats(in));
+        return base_floats() + threads * (share_floats() + rows_floats(in)) +
+               in.images * 2 * in_channels;
+    }
+    float *own_rows(float *scratch) const {
+        return scratch + workers() * tile_floats() + omp_get_thread_num() * rows_floats(in);
     }
 };
 
@@ -107,6 +113,19 @@ void total_moments(const Plan &plan, const float *moments, float *mean, float *v
     }
 }
 
+// (images, 2, whole channels) -> (tasks, 3, channels), the last of the three not used
+void total_sums(const Plan &plan, const float *of_images, float *sums, int64_t tasks) {
+    int64_t channels = plan.in.channels, images = plan.in.images / tasks;
+    for (int64_t t = 0; t < tasks; t++)
+        for (int64_t i = 0; i < 2; i++)
+            for (int64_t c = 0; c < channels; c++) {
+                double sum = 0;
+                for (int64_t n = t * images; n < (t + 1) * images; n++)
+                    sum += of_images[(2 * n + i) * plan.in_channels + c];
+                sums[(3 * t + i) * channels + c] = float(sum);
+            }
+}
+
 }  // namespace
 
 // Images are (images, height, width, channels), weights (filters, 3, 3, channels).
@@ -137,15 +156,18 @@ int64_t tadam_conv_backward_scratch(int64_t threads, int64_t images, int64_t hei
     return Plan(threads, images, height, width, channels, filters).backward_floats();
 }
 
+// What is convolved is x, or the activation of `x_scale * x + x_shift`, (x_tasks, channels) each; see Source.
 // Mean and biased variance of each channel of y go where they are asked for.
-void tadam_conv(const float *x, const float *packed, float *y, float *mean, float *variance,
+void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int64_t x_tasks,
+                int64_t x_relu, const float *packed, float *y, float *mean, float *variance,
                 const float *scale, const float *shift, const float *side,
                 const float *side_scale, int64_t tasks, int64_t activation, int64_t pool,
                 float *scratch, int64_t threads, int64_t images, int64_t height, int64_t width,
                 int64_t channels, int64_t filters) {
     const Plan plan(threads, images, height, width, channels, filters);
     const Finish finish{scale, shift, side, side_scale, images / tasks, activation, pool};
-    float *moments = mean ? scratch + plan.workers() * plan.tile_floats() : nullptr;
+    const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
+    float *moments = mean ? scratch + plan.base_floats() : nullptr;
     if (mean) std::memset(moments, 0, plan.parts() * plan.part_floats() * sizeof(float));
     auto finished = [&](const Tiles &m, int64_t first, int64_t start) {
         int64_t part = first / plan.run * plan.parts_of_run() + start / plan.part();
@@ -157,7 +179,7 @@ void tadam_conv(const float *x, const float *packed, float *y, float *mean, floa
             float *own = scratch + omp_get_thread_num() * plan.tile_floats();
             int64_t count = std::min(plan.run, plan.tiles() - first);
             Tiles v = plan.in_tiles(own, first, count), m = plan.out_tiles(own, first, count);
-            input_tiles(x, &plan.in, &v);
+            input_tiles(source, plan.in, v, plan.own_rows(scratch));
             for (int64_t q = 0; q < TAPS; q++)
                 for (int64_t n = 0; n < panels(filters); n++) multiply(v, channels, packed, m, q, n);
             finished(m, first, 0);
@@ -169,33 +191,38 @@ void tadam_conv(const float *x, const float *packed, float *y, float *mean, floa
 #pragma omp parallel num_threads(int(threads))
             {
 #pragma omp for schedule(static)
-                for (int64_t i = 0; i < count; i += FEW) {
-                    Tiles few = some_of(v, i, FEW);
-                    input_tiles(x, &plan.in, &few);
-                }
+                for (int64_t i = 0; i < count; i += plan.few())
+                    input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
 #pragma omp for collapse(2) schedule(static)
                 for (int64_t q = 0; q < TAPS; q++)
                     for (int64_t n = 0; n < panels(filters); n++)
                         multiply(v, channels, packed, m, q, n);
 #pragma omp for schedule(static)
-                for (int64_t i = 0; i < count; i += FEW) finished(some_of(m, i, FEW), first, i);
+                for (int64_t i = 0; i < count; i += plan.few())
+                    finished(some_of(m, i, plan.few()), first, i);
             }
         }
     }
     if (mean) total_moments(plan, moments, mean, variance);
 }
 
-// The gradient of the output is `scale * gradient + other_scale * other + shift`; gradient_x may be null.
+// The gradient of the output is `scale * gradient + other_scale * other + shift`. x is as in tadam_conv, and
+// gradient_x, which may be null, is that of x, or of `x_scale * x + x_shift` with its sums: (x_tasks, 3,
+// channels), alone and times x, the last not used.
 void tadam_conv_backward(const float *gradient, const float *scale, const float *other,
                          const float *other_scale, const float *shift, int64_t tasks,
-                         const float *x, const float *packed, float *gradient_x, float *gradient_w,
+                         const float *x, const float *x_scale, const float *x_shift,
+                         int64_t x_tasks, int64_t x_relu, const float *packed, float *gradient_x,
+                         float *sums, float *gradient_w,
                          float *scratch, int64_t threads, int64_t images, int64_t height,
                          int64_t width, int64_t channels, int64_t filters) {
     const Plan plan(threads, images, height, width, channels, filters);
     const Incoming incoming{gradient, scale, other, other_scale, shift, images / tasks};
     const int64_t columns = panels(channels), per_image = plan.in.tiles_per_image();
-    float *shares = scratch + plan.workers() * plan.tile_floats();
+    const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
+    float *shares = scratch + plan.base_floats();
     float *rows = shares + threads * plan.share_floats();
+    float *of_images = rows + threads * rows_floats(plan.in);
     if (plan.alone) {
         int64_t workers = 1, group = std::max<int64_t>(1, plan.run / per_image);  // images
 #pragma omp parallel num_threads(int(threads))
@@ -214,7 +241,7 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                     Tiles v = plan.in_tiles(own, first, count);
                     Tiles m = plan.out_tiles(own, first, count);
                     output_adjoint_tiles(&incoming, &plan.out, &m);
-                    input_tiles(x, &plan.in, &v);
+                    input_tiles(source, plan.in, v, plan.own_rows(scratch));
                     for (int64_t q = 0; q < TAPS; q++) {
                         for (int64_t n = 0; n < columns; n++)
                             multiply_for_weights(m, 0, filters, v, n, q,
@@ -223,7 +250,8 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                         for (int64_t n = 0; n < columns && gradient_x; n++)
                             multiply(m, filters, packed, v, q, n);
                     }
-                    if (gradient_x) input_adjoint_tiles(&v, &plan.in, own_rows, gradient_x);
+                    if (gradient_x)
+                        input_adjoint_tiles(&v, &plan.in, own_rows, &source, gradient_x, of_images);
                     add = true;
                 }
             }
@@ -235,6 +263,7 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                              plan.share_plane(), plan.in_channels, 1};
             unpack_filters(&all, plan.in_channels, gradient_w + k * 9 * channels, channels, 0, false);
         }
+        if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
         return;
     }
     for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
@@ -245,10 +274,10 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             float *share = shares + omp_get_thread_num() * plan.share_floats();
             float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
 #pragma omp for schedule(static)
-            for (int64_t i = 0; i < count; i += FEW) {
-                Tiles few_m = some_of(m, i, FEW), few_v = some_of(v, i, FEW);
-                output_adjoint_tiles(&incoming, &plan.out, &few_m);
-                input_tiles(x, &plan.in, &few_v);
+            for (int64_t i = 0; i < count; i += plan.few()) {
+                Tiles few = some_of(m, i, plan.few());
+                output_adjoint_tiles(&incoming, &plan.out, &few);
+                input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
             }
 #pragma omp for collapse(2) schedule(static)
             for (int64_t n = 0; n < columns; n++)
@@ -268,11 +297,12 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
 #pragma omp for schedule(static)
                 for (int64_t i = 0; i < count; i += per_image) {
                     Tiles image = some_of(v, i, per_image);
-                    input_adjoint_tiles(&image, &plan.in, own_rows, gradient_x);
+                    input_adjoint_tiles(&image, &plan.in, own_rows, &source, gradient_x, of_images);
                 }
             }
         }
     }
+    if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
 }
 
 }

@@ -88,3 +88,16 @@ INLINE void sigmoid(Lanes &out, const Lanes &x) {
     Bits exponent = ((Bits)shifted - (Bits)(Lanes{} + round_to_int) + 127) << 23;
     out = 1.0f / (1.0f + p * (Lanes)exponent);
 }
+
+// The activation of a value, and its slope there.
+INLINE void activate(Lanes &out, Lanes &slope, const Lanes &value, bool relu) {
+    if (relu) {
+        slope = value > 0.0f ? Lanes{} + 1.0f : Lanes{};
+        out = value * slope;
+    } else {
+        Lanes gate;
+        sigmoid(gate, value);
+        out = value * gate;
+        slope = gate + out * (1.0f - gate);
+    }
+}
