@@ -42,15 +42,15 @@ struct Plan {
 
     // Scratch memory: each worker's tiles and each thread's rows; then the moments of each part of the
     // output, or each thread's gradient of the weights and other rows, and the sums of each image.
-    int64_t in_plane() const { return spaced(run * spaced(in_channels)); }
-    int64_t out_plane() const { return spaced(run * spaced(out_channels)); }
+    int64_t panel() const { return spaced(run * PANEL); }
+    int64_t in_plane() const { return panels(in_channels) * panel(); }
+    int64_t out_plane() const { return panels(out_channels) * panel(); }
     int64_t tile_floats() const { return TAPS * (in_plane() + out_plane()); }
     Tiles in_tiles(float *own, int64_t first, int64_t count) const {
-        return {first, count, own, in_channels, spaced(in_channels), in_plane()};
+        return {first, count, own, in_channels, panel(), in_plane()};
     }
     Tiles out_tiles(float *own, int64_t first, int64_t count) const {
-        return {first, count, own + TAPS * in_plane(), out_channels, spaced(out_channels),
-                out_plane()};
+        return {first, count, own + TAPS * in_plane(), out_channels, panel(), out_plane()};
     }
     // Each worker's gradient of the transformed weights: of all of them alone, of a block together.
     int64_t share_plane() const { return spaced(alone ? out.channels * in_channels : FILTERS * PANEL); }
@@ -72,8 +72,8 @@ struct Plan {
 };
 
 Tiles some_of(const Tiles &tiles, int64_t start, int64_t count) {
-    return {tiles.first + start, std::min(count, tiles.count - start), tiles.at(start), tiles.channels,
-            tiles.stride, tiles.plane};
+    return {tiles.first + start, std::min(count, tiles.count - start), tiles.at(start, 0),
+            tiles.channels, tiles.panel, tiles.plane};
 }
 
 // to = from * weights: one of the 36 products, one panel of columns.
@@ -82,17 +82,18 @@ void multiply(const Tiles &from, int64_t depth, const float *packed, const Tiles
     int64_t columns = panel_width(to.channels, panel);
     const float *weights = packed + q * packed_plane(depth, to.channels) + panel * PANEL * depth;
     for (int64_t k = 0; k < depth; k += DEPTH)
-        product({from.values + q * from.plane + k, from.stride, 1, weights + k * columns, columns,
-                 to.values + q * to.plane + panel * PANEL, to.stride, from.count,
-                 std::min(DEPTH, depth - k), columns, k > 0});
+        product({from.at(0, k) + q * from.plane, from.row(), 1, from.panel, PANEL,
+                 weights + k * columns, columns, to.at(0, panel * PANEL) + q * to.plane, to.row(),
+                 from.count, std::min(DEPTH, depth - k), columns, k > 0});
 }
 
 // share = out' * in, or added to it: one of the 36 products, some filters, one panel of channels.
 void multiply_for_weights(const Tiles &out, int64_t filter, int64_t filters, const Tiles &in,
                           int64_t panel, int64_t q, float *share, int64_t stride, bool add) {
-    product({out.values + q * out.plane + filter, 1, out.stride,
-             in.values + q * in.plane + panel * PANEL, in.stride, share, stride, filters, in.count,
-             panel_width(in.channels, panel), add});
+    for (int64_t k = 0; k < filters; k += PANEL)
+        product({out.at(0, filter + k) + q * out.plane, 1, out.row(), 0, in.count,
+                 in.at(0, panel * PANEL) + q * in.plane, in.row(), share + k * stride, stride,
+                 std::min(PANEL, filters - k), in.count, panel_width(in.channels, panel), add});
 }
 
 // Puts the parts' means and sums of squares together.

@@ -22,6 +22,9 @@ typedef int32_t Bits __attribute__((vector_size(64)));
 
 constexpr int64_t LANES = 16;
 
+// Channels that lie, and are multiplied, together: two registers of them.
+constexpr int64_t PANEL = 2 * LANES;
+
 // Rounded up to whole lanes.
 INLINE int64_t whole(int64_t channels) { return (channels + LANES - 1) / LANES * LANES; }
 

@@ -18,7 +18,7 @@ INLINE void transform_patch(Lanes *d, const Tiles &tiles, int64_t i, int64_t c) 
     Lanes t[36];
     for (int j = 0; j < 6; j++) transform_input(d + j, 6, t + j, 6);
     for (int k = 0; k < 6; k++) transform_input(t + 6 * k, 1, d + 6 * k, 1);
-    for (int q = 0; q < 36; q++) store(tiles.at(i) + q * tiles.plane + c, d[q], LANES);
+    for (int q = 0; q < 36; q++) store(tiles.at(i, c) + q * tiles.plane, d[q], LANES);
 }
 
 MULTIVERSIONED static void plain_tiles(const float *x, const Shape *s, const Tiles *tiles) {
@@ -116,7 +116,7 @@ MULTIVERSIONED static void input_adjoint_tiles(const Tiles *tiles, const Shape *
                 if (p.row == 0 || k > 1) std::memset(row[k], 0, span * LANES * sizeof(float));
             }
             for (int64_t tile = i; tile < i + across; tile++) {
-                const float *from = tiles->at(tile) + c;
+                const float *from = tiles->at(tile, c);
                 int64_t column = (tile - i) * 4;
                 Lanes d[36], t[36];
                 for (int q = 0; q < 36; q++) load(d[q], from + q * tiles->plane, LANES);
@@ -264,7 +264,7 @@ MULTIVERSIONED static void output_tiles(const Tiles *tiles, const Shape *s, cons
         Sums sums{};
         for (int64_t i = 0; i < tiles->count; i++) {
             Position p = position(*s, tiles->first + i);
-            const float *from = tiles->at(i) + c;
+            const float *from = tiles->at(i, c);
             if (at_edge(*s, p, c))
                 output_tile<true>(from, tiles->plane, *s, p, c, *f, y, moments ? &sums : nullptr);
             else
@@ -315,7 +315,7 @@ MULTIVERSIONED static void output_adjoint_tiles(const Incoming *g, const Shape *
     for (int64_t i = 0; i < tiles->count; i++) {
         Position p = position(*s, tiles->first + i);
         for (int64_t c = 0; c < s->channels; c += LANES) {
-            float *to = tiles->at(i) + c;
+            float *to = tiles->at(i, c);
             if (at_edge(*s, p, c))
                 output_adjoint_tile<true>(*g, *s, p, c, to, tiles->plane);
             else
