@@ -170,9 +170,10 @@ void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int6
     const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
     float *moments = mean ? scratch + plan.base_floats() : nullptr;
     if (mean) std::memset(moments, 0, plan.parts() * plan.part_floats() * sizeof(float));
-    auto finished = [&](const Tiles &m, int64_t first, int64_t start) {
+    auto finished = [&](const Tiles &m, int64_t first, int64_t start, int64_t channel, int64_t end) {
         int64_t part = first / plan.run * plan.parts_of_run() + start / plan.part();
-        output_tiles(&m, &plan.out, &finish, y, mean ? moments + part * plan.part_floats() : nullptr);
+        output_tiles(&m, &plan.out, &finish, y, mean ? moments + part * plan.part_floats() : nullptr,
+                     channel, std::min(end, filters));
     };
     if (plan.alone) {
 #pragma omp parallel for schedule(static) num_threads(int(threads))
@@ -181,9 +182,10 @@ void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int6
             int64_t count = std::min(plan.run, plan.tiles() - first);
             Tiles v = plan.in_tiles(own, first, count), m = plan.out_tiles(own, first, count);
             input_tiles(source, plan.in, v, plan.own_rows(scratch));
-            for (int64_t q = 0; q < TAPS; q++)
-                for (int64_t n = 0; n < panels(filters); n++) multiply(v, channels, packed, m, q, n);
-            finished(m, first, 0);
+            for (int64_t n = 0; n < panels(filters); n++) {  // a panel at a time stays in the cache
+                for (int64_t q = 0; q < TAPS; q++) multiply(v, channels, packed, m, q, n);
+                finished(m, first, 0, n * PANEL, (n + 1) * PANEL);
+            }
         }
     } else {
         for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
@@ -200,7 +202,7 @@ void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int6
                         multiply(v, channels, packed, m, q, n);
 #pragma omp for schedule(static)
                 for (int64_t i = 0; i < count; i += plan.few())
-                    finished(some_of(m, i, plan.few()), first, i);
+                    finished(some_of(m, i, plan.few()), first, i, 0, filters);
             }
         }
     }

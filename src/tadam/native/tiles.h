@@ -256,11 +256,11 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
         }
 }
 
-// `moments` is null or takes, for each channel, the mean and the sum of squares around it, then the
-// number of pixels.
+// Some channels of the output. `moments` is null or takes, for each channel, the mean and the sum of
+// squares around it, then the number of pixels.
 MULTIVERSIONED static void output_tiles(const Tiles *tiles, const Shape *s, const Finish *f,
-                                        float *y, float *moments) {
-    for (int64_t c = 0; c < s->channels; c += LANES) {
+                                        float *y, float *moments, int64_t channel, int64_t end) {
+    for (int64_t c = channel; c < end; c += LANES) {
         Sums sums{};
         for (int64_t i = 0; i < tiles->count; i++) {
             Position p = position(*s, tiles->first + i);
