@@ -96,27 +96,32 @@ class _Chain(torch.autograd.Function):
         side = Scaled(*side_parts) if side_parts else None
         count = units[0][3].numel() // units[0][3].shape[1]
         grad = grad.contiguous(memory_format=torch.channels_last)
-        values, sums = native.norm_backward(grad, Scaled(*units[-1][3:]), side, ctx.finish)
+        last = Scaled(*units[-1][3:])
+        of_input: InputGradient | None
+        of_input = InputGradient(*native.norm_backward(grad, last, side, ctx.finish))
 
         of_side: tuple[Tensor | None, ...] = (None, None, None)
         if side is not None:
+            values, sums = of_input
+            assert sums is not None
             (of_weight, of_bias, b, d), _ = native.affine_backward(
                 sums, 2, side_moments, None, count
             )
             of_side = (native.combine(values, side.x, side.scale, b, d), of_weight, of_bias)
         of_units: list[Tensor | None] = []
         for i, (weight, gamma, moments, y, scale, _) in reversed(list(enumerate(units))):
+            assert of_input is not None and of_input.sums is not None
             (of_weight, of_bias, b, d), of_film = native.affine_backward(
-                sums, 1, moments, gamma, count
+                of_input.sums, 1, moments, gamma, count
             )
             source = Activated(Scaled(*units[i - 1][3:]), ctx.finish.activation) if i else x
-            of_source, of_conv = _convolved_backward(
-                Gradient(values, scale, y, b, d), source, weight, bool(i) or ctx.needs_input_grad[1]
-            )
+            gradient = Gradient(of_input.values, scale, y, b, d)
+            needs_x = bool(i) or ctx.needs_input_grad[1]
+            of_input, of_conv = _convolved_backward(gradient, source, weight, needs_x)
             of_both = (None, None) if of_film is None else of_film.unbind()
             of_units = [of_conv, of_weight, of_bias, *of_both, *of_units]
-            values, sums = of_source or (None, None)
-        return None, values, of_side[0], *of_units, *of_side[1:]
+        of_x = of_input.values if of_input is not None else None
+        return None, of_x, of_side[0], *of_units, *of_side[1:]
 
 
 def train_units(
