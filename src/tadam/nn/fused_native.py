@@ -110,7 +110,8 @@ class _Chain(torch.autograd.Function):
             of_side = (native.combine(values, side.x, side.scale, b, d), of_weight, of_bias)
         of_units: list[Tensor | None] = []
         for i, (weight, gamma, moments, y, scale, _) in reversed(list(enumerate(units))):
-            assert of_input is not None and of_input.sums is not None
+            assert of_input is not None
+            assert of_input.sums is not None
             (of_weight, of_bias, b, d), of_film = native.affine_backward(
                 of_input.sums, 1, moments, gamma, count
             )
