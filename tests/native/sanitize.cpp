@@ -13,12 +13,13 @@ int64_t tadam_packed_floats(int64_t, int64_t);
 void tadam_pack_weights(const float *, float *, int64_t, int64_t, int64_t, int64_t);
 int64_t tadam_conv_scratch(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
 int64_t tadam_conv_backward_scratch(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
-void tadam_conv(const float *, const float *, float *, float *, float *, const float *, const float *,
-                const float *, const float *, int64_t, int64_t, int64_t, float *, int64_t, int64_t,
+void tadam_conv(const float *, const float *, const float *, int64_t, int64_t, const float *, float *,
+                float *, float *, const float *, const float *, const float *, const float *, int64_t, int64_t, int64_t, float *, int64_t, int64_t,
                 int64_t, int64_t, int64_t, int64_t);
 void tadam_conv_backward(const float *, const float *, const float *, const float *, const float *,
-                         int64_t, const float *, const float *, float *, float *, float *, int64_t,
-                         int64_t, int64_t, int64_t, int64_t, int64_t);
+                         int64_t, const float *, const float *, const float *, int64_t, int64_t,
+                         const float *, float *, float *, float *, float *, int64_t, int64_t, int64_t,
+                         int64_t, int64_t, int64_t);
 void tadam_moments(const float *, float *, float *, int64_t, int64_t, int64_t);
 void tadam_norm(const float *, const float *, const float *, const float *, const float *,
                 const float *, int64_t, float *, int64_t, int64_t, int64_t, int64_t);
@@ -62,7 +63,7 @@ static void convolution(int64_t images, int64_t height, int64_t width, int64_t c
     tadam_pack_weights(w.data(), back.data(), filters, channels, 0, threads);
     Floats scratch(tadam_conv_scratch(threads, images, height, width, channels, filters));
     Floats mean(filters), variance(filters);
-    tadam_conv(x.data(), forward.data(), y.data(), mean.data(), variance.data(), nullptr, nullptr,
+    tadam_conv(x.data(), nullptr, nullptr, 1, 0, forward.data(), y.data(), mean.data(), variance.data(), nullptr, nullptr,
                nullptr, nullptr, 1, 0, 0, scratch.data(), threads, images, height, width, channels,
                filters);
     for (int64_t i = 0; i < pixels * filters; i += 1 + pixels * filters / 500) {
@@ -78,21 +79,27 @@ static void convolution(int64_t images, int64_t height, int64_t width, int64_t c
             }
         check(std::fabs(sum - y[i]) < 1e-3 * (1 + std::sqrt(double(channels))), "convolution");
     }
+    Floats x_scale = draw(tasks * channels), x_shift = draw(tasks * channels);
     Floats scale = draw(tasks * filters), shift = draw(tasks * filters), side_scale = draw(filters);
     for (int64_t pool = 0; pool < 3; pool++) {
         Floats out(images * (pool ? (height + pool - 1) / 2 : height) *
                    (pool ? (width + pool - 1) / 2 : width) * filters);
-        tadam_conv(x.data(), forward.data(), out.data(), nullptr, nullptr, scale.data(),
+        tadam_conv(x.data(), x_scale.data(), x_shift.data(), tasks, pool % 2, forward.data(),
+                   out.data(), nullptr, nullptr, scale.data(),
                    shift.data(), y.data(), side_scale.data(), tasks, 1 + pool % 2, pool,
                    scratch.data(), threads, images, height, width, channels, filters);
     }
     Floats gradient = draw(pixels * filters), zero(filters), ones(filters, 1.0f);
     Floats gx(pixels * channels), gw(filters * 9 * channels);
     Floats room(tadam_conv_backward_scratch(threads, images, height, width, channels, filters));
-    for (float *to : {gx.data(), (float *)nullptr})
+    Floats sums(tasks * 3 * channels);
+    const float *scales[] = {x_scale.data(), nullptr, nullptr};
+    float *targets[] = {gx.data(), nullptr, gx.data()};
+    for (int i = 0; i < 3; i++)
         tadam_conv_backward(gradient.data(), ones.data(), y.data(), zero.data(), zero.data(), 1,
-                            x.data(), back.data(), to, gw.data(), room.data(), threads, images,
-                            height, width, channels, filters);
+                            x.data(), scales[i], x_shift.data(), tasks, 0, back.data(), targets[i],
+                            sums.data(), gw.data(), room.data(), threads, images, height, width,
+                            channels, filters);
     // The adjoint: <g, conv(x, w)> = <gx, x> = <gw, w>.
     double outer = 0, by_x = 0, by_w = 0;
     for (int64_t i = 0; i < pixels * filters; i++) outer += double(gradient[i]) * y[i];

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from tadam import native
 from tadam.constant_weights import constant_weights
-from tadam.native import Finish
+from tadam.native import Activated, Finish, Scaled
 from tadam.native.convolution import (
     Gradient,
     convolve,
@@ -84,13 +84,48 @@ def test_output_moments_and_gradients_agree_with_float64(shape):
     assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
     spread = expected.var(dim=(0, 2, 3), correction=0)
     torch.testing.assert_close(variance.double(), spread, rtol=1e-4, atol=1e-4)
-    assert close(grad_x, x64.grad)
+    assert close(grad_x.values, x64.grad)
+    assert grad_x.sums is None
     assert close(grad_weight, weight64.grad, 1e-4)
     nothing, again = convolve_backward(
         Gradient(grad, scale, other, other_scale, shift), x, weight, needs_x=False
     )
     assert nothing is None
     assert torch.equal(again, grad_weight)
+
+
+@needs_core
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_activation_can_be_made_while_it_is_convolved(shape, activation):
+    images, channels, filters, height, width = shape
+    before, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
+    tasks = images if images < 4 else 1
+    scale, shift = draw(tasks, channels, seed=7), draw(tasks, channels, seed=8)
+    grad = draw(images, filters, height, width, seed=2)
+    per_image = [
+        v.double().repeat_interleave(images // tasks, 0)[:, :, None, None] for v in (scale, shift)
+    ]
+    scaled64 = (per_image[0] * before + per_image[1]).requires_grad_()
+    weight64 = weight.double().requires_grad_()
+    x64 = F.silu(scaled64) if activation == "swish" else F.relu(scaled64)
+    expected = F.conv2d(x64, weight64, padding=1)
+    expected.backward(grad.double())
+
+    source = Activated(Scaled(before, scale, shift), activation)
+    y, mean, _ = convolve(source, weight)
+    nothing = torch.zeros(filters)
+    gradient = Gradient(grad, torch.ones(1, filters), grad, nothing, nothing)
+    of_source, grad_weight = convolve_backward(gradient, source, weight, needs_x=True)
+    assert close(source.computed(), x64)
+    assert close(y, expected)
+    assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
+    assert close(of_source.values, scaled64.grad)
+    assert close(grad_weight, weight64.grad, 1e-4)
+    for place, factor in enumerate((torch.ones(()), before)):
+        sums = (scaled64.grad * factor).unflatten(0, (tasks, -1)).sum(dim=(1, 3, 4))
+        assert close(of_source.sums[:, place], sums, 1e-4)
 
 
 @needs_core

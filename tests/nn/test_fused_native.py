@@ -9,6 +9,7 @@ from torch import nn
 
 from tadam import native
 from tadam.nn.conv_unit import ConvUnit
+from tadam.nn.resnet12 import ResidualBlock
 
 pytestmark = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"
@@ -107,3 +108,36 @@ def test_only_the_input_and_the_convolutions_output_are_kept_for_the_backward_pa
     large = {t.data_ptr() for t in kept if t.numel() >= x.numel()}
     assert len(large) == 3  # the input, the convolution's output and the shortcut
     assert {x.data_ptr(), side.data_ptr()} < large
+
+
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+@pytest.mark.parametrize("conditioned", [False, True])
+@pytest.mark.parametrize(("channels", "filters"), [(16, 16), (3, 24), (20, 35), (3, 8)])
+def test_a_block_in_one_step_agrees_with_float64(channels, filters, conditioned, activation):
+    torch.manual_seed(0)
+    block = ResidualBlock(channels, filters, True, activation)
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        own = copy.deepcopy(block).to(dtype)
+        x = tensor(6, channels, 9, 10, seed=1).to(dtype).requires_grad_()
+        film = [
+            tuple(tensor(2, filters, seed=s + i).to(dtype).requires_grad_() for s in (10, 20))
+            for i in range(3)
+        ]
+        out = own(x, film if conditioned else None)
+        weights = torch.arange(out.numel(), dtype=dtype).reshape(out.shape).cos()
+        leaves = [x, *own.parameters()]
+        leaves += [leaf for pair in film for leaf in pair] if conditioned else []
+        results.append([out, *torch.autograd.grad((out * weights).sum(), leaves), *own.buffers()])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a.double(), b.double(), rtol=5e-4, atol=5e-4)
+
+
+def test_a_block_keeps_no_activation_between_its_units():
+    block = ResidualBlock(16, 16, True, "swish")
+    x = tensor(2, 16, 8, 8).requires_grad_()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        block(x)
+    large = {t.data_ptr() for t in kept if t.numel() == x.numel() and t.shape == x.shape}
+    assert len(large) == 5  # the input, three convolutions' outputs and the shortcut's

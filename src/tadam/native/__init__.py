@@ -70,6 +70,17 @@ class Scaled(NamedTuple):
     shift: Tensor
 
 
+class Activated(NamedTuple):
+    """The activation of `scale * x + shift`, to be computed wherever it is read."""
+
+    scaled: Scaled
+    activation: str
+
+    def computed(self) -> Tensor:
+        """In memory, (T*N, C, H, W)."""
+        return norm(self.scaled, None, Finish(self.activation, None))
+
+
 class Finish(NamedTuple):
     """What follows the norm.
 

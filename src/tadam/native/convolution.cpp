@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t RUN = 64;  // tiles that a thread takes alone
 constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights that stay in the cache
 constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
-constexpr int64_t FEW = 8;  // tiles of a thread's turn, together
+constexpr int64_t FEW = 8;  // tiles of a thread's turn, together, or a whole row of them
 constexpr int64_t FILTERS = 128;  // whose gradient is made at a time, together
 constexpr int64_t DEPTH = 256;  // of a product at a time: a panel of weights stays in the cache
 
@@ -40,34 +40,40 @@ struct Plan {
     int64_t tiles() const { return in.tiles(); }
     int64_t workers() const { return alone ? threads : 1; }
 
-    // Scratch memory: each worker's tiles; then each thread's rows and each worker's gradient of the
-    // weights, or the moments of each part of the output.
-    int64_t in_plane() const { return spaced(run * spaced(in_channels)); }
-    int64_t out_plane() const { return spaced(run * spaced(out_channels)); }
+    // Scratch memory: each worker's tiles and each thread's rows; then the moments of each part of the
+    // output, or each thread's gradient of the weights and other rows, and the sums of each image.
+    int64_t panel() const { return spaced(run * PANEL); }
+    int64_t in_plane() const { return panels(in_channels) * panel(); }
+    int64_t out_plane() const { return panels(out_channels) * panel(); }
     int64_t tile_floats() const { return TAPS * (in_plane() + out_plane()); }
     Tiles in_tiles(float *own, int64_t first, int64_t count) const {
-        return {first, count, own, in_channels, spaced(in_channels), in_plane()};
+        return {first, count, own, in_channels, panel(), in_plane()};
     }
     Tiles out_tiles(float *own, int64_t first, int64_t count) const {
-        return {first, count, own + TAPS * in_plane(), out_channels, spaced(out_channels),
-                out_plane()};
+        return {first, count, own + TAPS * in_plane(), out_channels, panel(), out_plane()};
     }
     // Each worker's gradient of the transformed weights: of all of them alone, of a block together.
     int64_t share_plane() const { return spaced(alone ? out.channels * in_channels : FILTERS * PANEL); }
     int64_t share_floats() const { return TAPS * share_plane(); }
-    int64_t part() const { return alone ? run : FEW; }  // tiles
+    int64_t few() const { return std::max<int64_t>(1, FEW / in.tile_columns()) * in.tile_columns(); }
+    int64_t part() const { return alone ? run : few(); }  // tiles
     int64_t parts_of_run() const { return (run + part() - 1) / part(); }
     int64_t parts() const { return (tiles() + run - 1) / run * parts_of_run(); }
     int64_t part_floats() const { return 2 * out_channels + LANES; }
-    int64_t forward_floats() const { return workers() * tile_floats() + parts() * part_floats(); }
+    int64_t base_floats() const { return workers() * tile_floats() + threads * rows_floats(in); }
+    int64_t forward_floats() const { return base_floats() + parts() * part_floats(); }
     int64_t backward_floats() const {
-        return workers() * tile_floats() + threads * (share_floats() + rows_floats(in));
+        return base_floats() + threads * (share_floats() + rows_floats(in)) +
+               in.images * 2 * in_channels;
+    }
+    float *own_rows(float *scratch) const {
+        return scratch + workers() * tile_floats() + omp_get_thread_num() * rows_floats(in);
     }
 };
 
 Tiles some_of(const Tiles &tiles, int64_t start, int64_t count) {
-    return {tiles.first + start, std::min(count, tiles.count - start), tiles.at(start), tiles.channels,
-            tiles.stride, tiles.plane};
+    return {tiles.first + start, std::min(count, tiles.count - start), tiles.at(start, 0),
+            tiles.channels, tiles.panel, tiles.plane};
 }
 
 // to = from * weights: one of the 36 products, one panel of columns.
@@ -76,17 +82,18 @@ void multiply(const Tiles &from, int64_t depth, const float *packed, const Tiles
     int64_t columns = panel_width(to.channels, panel);
     const float *weights = packed + q * packed_plane(depth, to.channels) + panel * PANEL * depth;
     for (int64_t k = 0; k < depth; k += DEPTH)
-        product({from.values + q * from.plane + k, from.stride, 1, weights + k * columns, columns,
-                 to.values + q * to.plane + panel * PANEL, to.stride, from.count,
-                 std::min(DEPTH, depth - k), columns, k > 0});
+        product({from.at(0, k) + q * from.plane, from.row(), 1, from.panel, PANEL,
+                 weights + k * columns, columns, to.at(0, panel * PANEL) + q * to.plane, to.row(),
+                 from.count, std::min(DEPTH, depth - k), columns, k > 0});
 }
 
 // share = out' * in, or added to it: one of the 36 products, some filters, one panel of channels.
 void multiply_for_weights(const Tiles &out, int64_t filter, int64_t filters, const Tiles &in,
                           int64_t panel, int64_t q, float *share, int64_t stride, bool add) {
-    product({out.values + q * out.plane + filter, 1, out.stride,
-             in.values + q * in.plane + panel * PANEL, in.stride, share, stride, filters, in.count,
-             panel_width(in.channels, panel), add});
+    for (int64_t k = 0; k < filters; k += PANEL)
+        product({out.at(0, filter + k) + q * out.plane, 1, out.row(), 0, in.count,
+                 in.at(0, panel * PANEL) + q * in.plane, in.row(), share + k * stride, stride,
+                 std::min(PANEL, filters - k), in.count, panel_width(in.channels, panel), add});
 }
 
 // Puts the parts' means and sums of squares together.
@@ -105,6 +112,19 @@ void total_moments(const Plan &plan, const float *moments, float *mean, float *v
         mean[c] = float(average);
         variance[c] = float(std::max(squares / pixels, 0.0));
     }
+}
+
+// (images, 2, whole channels) -> (tasks, 3, channels), the last of the three not used
+void total_sums(const Plan &plan, const float *of_images, float *sums, int64_t tasks) {
+    int64_t channels = plan.in.channels, images = plan.in.images / tasks;
+    for (int64_t t = 0; t < tasks; t++)
+        for (int64_t i = 0; i < 2; i++)
+            for (int64_t c = 0; c < channels; c++) {
+                double sum = 0;
+                for (int64_t n = t * images; n < (t + 1) * images; n++)
+                    sum += of_images[(2 * n + i) * plan.in_channels + c];
+                sums[(3 * t + i) * channels + c] = float(sum);
+            }
 }
 
 }  // namespace
@@ -137,19 +157,23 @@ int64_t tadam_conv_backward_scratch(int64_t threads, int64_t images, int64_t hei
     return Plan(threads, images, height, width, channels, filters).backward_floats();
 }
 
+// What is convolved is x, or the activation of `x_scale * x + x_shift`, (x_tasks, channels) each; see Source.
 // Mean and biased variance of each channel of y go where they are asked for.
-void tadam_conv(const float *x, const float *packed, float *y, float *mean, float *variance,
+void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int64_t x_tasks,
+                int64_t x_relu, const float *packed, float *y, float *mean, float *variance,
                 const float *scale, const float *shift, const float *side,
                 const float *side_scale, int64_t tasks, int64_t activation, int64_t pool,
                 float *scratch, int64_t threads, int64_t images, int64_t height, int64_t width,
                 int64_t channels, int64_t filters) {
     const Plan plan(threads, images, height, width, channels, filters);
     const Finish finish{scale, shift, side, side_scale, images / tasks, activation, pool};
-    float *moments = mean ? scratch + plan.workers() * plan.tile_floats() : nullptr;
+    const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
+    float *moments = mean ? scratch + plan.base_floats() : nullptr;
     if (mean) std::memset(moments, 0, plan.parts() * plan.part_floats() * sizeof(float));
-    auto finished = [&](const Tiles &m, int64_t first, int64_t start) {
+    auto finished = [&](const Tiles &m, int64_t first, int64_t start, int64_t channel, int64_t end) {
         int64_t part = first / plan.run * plan.parts_of_run() + start / plan.part();
-        output_tiles(&m, &plan.out, &finish, y, mean ? moments + part * plan.part_floats() : nullptr);
+        output_tiles(&m, &plan.out, &finish, y, mean ? moments + part * plan.part_floats() : nullptr,
+                     channel, std::min(end, filters));
     };
     if (plan.alone) {
 #pragma omp parallel for schedule(static) num_threads(int(threads))
@@ -157,10 +181,11 @@ void tadam_conv(const float *x, const float *packed, float *y, float *mean, floa
             float *own = scratch + omp_get_thread_num() * plan.tile_floats();
             int64_t count = std::min(plan.run, plan.tiles() - first);
             Tiles v = plan.in_tiles(own, first, count), m = plan.out_tiles(own, first, count);
-            input_tiles(x, &plan.in, &v);
-            for (int64_t q = 0; q < TAPS; q++)
-                for (int64_t n = 0; n < panels(filters); n++) multiply(v, channels, packed, m, q, n);
-            finished(m, first, 0);
+            input_tiles(source, plan.in, v, plan.own_rows(scratch));
+            for (int64_t n = 0; n < panels(filters); n++) {  // a panel at a time stays in the cache
+                for (int64_t q = 0; q < TAPS; q++) multiply(v, channels, packed, m, q, n);
+                finished(m, first, 0, n * PANEL, (n + 1) * PANEL);
+            }
         }
     } else {
         for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
@@ -169,33 +194,38 @@ void tadam_conv(const float *x, const float *packed, float *y, float *mean, floa
 #pragma omp parallel num_threads(int(threads))
             {
 #pragma omp for schedule(static)
-                for (int64_t i = 0; i < count; i += FEW) {
-                    Tiles few = some_of(v, i, FEW);
-                    input_tiles(x, &plan.in, &few);
-                }
+                for (int64_t i = 0; i < count; i += plan.few())
+                    input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
 #pragma omp for collapse(2) schedule(static)
                 for (int64_t q = 0; q < TAPS; q++)
                     for (int64_t n = 0; n < panels(filters); n++)
                         multiply(v, channels, packed, m, q, n);
 #pragma omp for schedule(static)
-                for (int64_t i = 0; i < count; i += FEW) finished(some_of(m, i, FEW), first, i);
+                for (int64_t i = 0; i < count; i += plan.few())
+                    finished(some_of(m, i, plan.few()), first, i, 0, filters);
             }
         }
     }
     if (mean) total_moments(plan, moments, mean, variance);
 }
 
-// The gradient of the output is `scale * gradient + other_scale * other + shift`; gradient_x may be null.
+// The gradient of the output is `scale * gradient + other_scale * other + shift`. x is as in tadam_conv, and
+// gradient_x, which may be null, is that of x, or of `x_scale * x + x_shift` with its sums: (x_tasks, 3,
+// channels), alone and times x, the last not used.
 void tadam_conv_backward(const float *gradient, const float *scale, const float *other,
                          const float *other_scale, const float *shift, int64_t tasks,
-                         const float *x, const float *packed, float *gradient_x, float *gradient_w,
+                         const float *x, const float *x_scale, const float *x_shift,
+                         int64_t x_tasks, int64_t x_relu, const float *packed, float *gradient_x,
+                         float *sums, float *gradient_w,
                          float *scratch, int64_t threads, int64_t images, int64_t height,
                          int64_t width, int64_t channels, int64_t filters) {
     const Plan plan(threads, images, height, width, channels, filters);
     const Incoming incoming{gradient, scale, other, other_scale, shift, images / tasks};
     const int64_t columns = panels(channels), per_image = plan.in.tiles_per_image();
-    float *shares = scratch + plan.workers() * plan.tile_floats();
+    const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
+    float *shares = scratch + plan.base_floats();
     float *rows = shares + threads * plan.share_floats();
+    float *of_images = rows + threads * rows_floats(plan.in);
     if (plan.alone) {
         int64_t workers = 1, group = std::max<int64_t>(1, plan.run / per_image);  // images
 #pragma omp parallel num_threads(int(threads))
@@ -214,7 +244,7 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                     Tiles v = plan.in_tiles(own, first, count);
                     Tiles m = plan.out_tiles(own, first, count);
                     output_adjoint_tiles(&incoming, &plan.out, &m);
-                    input_tiles(x, &plan.in, &v);
+                    input_tiles(source, plan.in, v, plan.own_rows(scratch));
                     for (int64_t q = 0; q < TAPS; q++) {
                         for (int64_t n = 0; n < columns; n++)
                             multiply_for_weights(m, 0, filters, v, n, q,
@@ -223,7 +253,8 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                         for (int64_t n = 0; n < columns && gradient_x; n++)
                             multiply(m, filters, packed, v, q, n);
                     }
-                    if (gradient_x) input_adjoint_tiles(&v, &plan.in, own_rows, gradient_x);
+                    if (gradient_x)
+                        input_adjoint_tiles(&v, &plan.in, own_rows, &source, gradient_x, of_images);
                     add = true;
                 }
             }
@@ -235,6 +266,7 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                              plan.share_plane(), plan.in_channels, 1};
             unpack_filters(&all, plan.in_channels, gradient_w + k * 9 * channels, channels, 0, false);
         }
+        if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
         return;
     }
     for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
@@ -245,10 +277,10 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             float *share = shares + omp_get_thread_num() * plan.share_floats();
             float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
 #pragma omp for schedule(static)
-            for (int64_t i = 0; i < count; i += FEW) {
-                Tiles few_m = some_of(m, i, FEW), few_v = some_of(v, i, FEW);
-                output_adjoint_tiles(&incoming, &plan.out, &few_m);
-                input_tiles(x, &plan.in, &few_v);
+            for (int64_t i = 0; i < count; i += plan.few()) {
+                Tiles few = some_of(m, i, plan.few());
+                output_adjoint_tiles(&incoming, &plan.out, &few);
+                input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
             }
 #pragma omp for collapse(2) schedule(static)
             for (int64_t n = 0; n < columns; n++)
@@ -268,11 +300,12 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
 #pragma omp for schedule(static)
                 for (int64_t i = 0; i < count; i += per_image) {
                     Tiles image = some_of(v, i, per_image);
-                    input_adjoint_tiles(&image, &plan.in, own_rows, gradient_x);
+                    input_adjoint_tiles(&image, &plan.in, own_rows, &source, gradient_x, of_images);
                 }
             }
         }
     }
+    if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
 }
 
 }

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tadam.constant_weights import reused
-from tadam.native import Finish, accepts, call, empty_images
+from tadam.native import Activated, Finish, accepts, call, empty_images
 
 #: Fewer channels than the kernels have lanes, or too few tiles for the weights' transform to pay.
 _LEAST_CHANNELS, _LEAST_TILES = 16, 16
@@ -41,10 +41,19 @@ def _sizes(x: Tensor, filters: int) -> tuple[int, ...]:
     return torch.get_num_threads(), images, height, width, channels, filters
 
 
-def convolve(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _as_source(x: Tensor | Activated) -> tuple[Tensor, tuple[Tensor | int | None, ...]]:
+    """The images in memory, and what is to be read there as a kernel takes it."""
+    if isinstance(x, Tensor):
+        return x, (x, None, None, 1, 0)
+    images, scale, shift = x.scaled
+    return images, (images, scale, shift, len(scale), int(x.activation == "relu"))
+
+
+def convolve(x: Tensor | Activated, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(N, C, H, W) -> (N, K, H, W), and the moments of each filter's output: see `moments`."""
-    y = empty_images(x, (len(x), len(weight), *x.shape[2:]))
-    mean, variance = x.new_empty(4, len(weight)), x.new_empty(len(weight))
+    images, _ = _as_source(x)
+    y = empty_images(images, (len(images), len(weight), *images.shape[2:]))
+    mean, variance = images.new_empty(4, len(weight)), images.new_empty(len(weight))
     _run(x, pack(weight), len(weight), y, mean, variance, None, None, None, None, 1, 0, 0)
     return y, mean, variance
 
@@ -76,10 +85,13 @@ def convolve_and_finish(
     return y
 
 
-def _run(x: Tensor, packed: Tensor, filters: int, *options: Tensor | int | None) -> None:
-    sizes = _sizes(x, filters)
-    scratch = x.new_empty(call("conv_scratch", *sizes))
-    call("conv", x, packed, *options, scratch, *sizes)
+def _run(
+    x: Tensor | Activated, packed: Tensor, filters: int, *options: Tensor | int | None
+) -> None:
+    images, source = _as_source(x)
+    sizes = _sizes(images, filters)
+    scratch = images.new_empty(call("conv_scratch", *sizes))
+    call("conv", *source, packed, *options, scratch, *sizes)
 
 
 class Gradient(NamedTuple):
@@ -95,15 +107,31 @@ class Gradient(NamedTuple):
     shift: Tensor
 
 
+class InputGradient(NamedTuple):
+    """Of a convolution's input, (N, C, H, W).
+
+    If that is an activation, the gradient before it, and its sums as `norm_backward` gives them.
+    """
+
+    values: Tensor
+    sums: Tensor | None
+
+
 def convolve_backward(
-    grad: Gradient, x: Tensor, weight: Tensor, needs_x: bool
-) -> tuple[Tensor | None, Tensor]:
+    grad: Gradient, x: Tensor | Activated, weight: Tensor, needs_x: bool
+) -> tuple[InputGradient | None, Tensor]:
     """Gradients of x, if it is needed, and weight, from the gradient of `convolve`'s output."""
-    grad_x = torch.empty_like(x) if needs_x else None
+    images, source = _as_source(x)
+    of_x = None
+    if needs_x:
+        sums = None
+        if isinstance(x, Activated):
+            sums = images.new_empty(len(x.scaled.scale), 3, images.shape[1])
+        of_x = InputGradient(torch.empty_like(images), sums)
     grad_weight = torch.empty_like(weight)
-    sizes = _sizes(x, len(weight))
-    scratch = x.new_empty(call("conv_backward_scratch", *sizes))
+    sizes = _sizes(images, len(weight))
+    scratch = images.new_empty(call("conv_backward_scratch", *sizes))
     packed = pack(weight, forward=False) if needs_x else None
-    tasks = len(grad.scale)
-    call("conv_backward", *grad, tasks, x, packed, grad_x, grad_weight, scratch, *sizes)
-    return grad_x, grad_weight
+    out = (*(of_x or (None, None)), grad_weight)
+    call("conv_backward", *grad, len(grad.scale), *source, packed, *out, scratch, *sizes)
+    return of_x, grad_weight

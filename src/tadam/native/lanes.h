@@ -22,6 +22,9 @@ typedef int32_t Bits __attribute__((vector_size(64)));
 
 constexpr int64_t LANES = 16;
 
+// Channels that lie, and are multiplied, together: two registers of them.
+constexpr int64_t PANEL = 2 * LANES;
+
 // Rounded up to whole lanes.
 INLINE int64_t whole(int64_t channels) { return (channels + LANES - 1) / LANES * LANES; }
 
@@ -87,4 +90,17 @@ INLINE void sigmoid(Lanes &out, const Lanes &x) {
     p = p * r * r + r + 1.0f;
     Bits exponent = ((Bits)shifted - (Bits)(Lanes{} + round_to_int) + 127) << 23;
     out = 1.0f / (1.0f + p * (Lanes)exponent);
+}
+
+// The activation of a value, and its slope there.
+INLINE void activate(Lanes &out, Lanes &slope, const Lanes &value, bool relu) {
+    if (relu) {
+        slope = value > 0.0f ? Lanes{} + 1.0f : Lanes{};
+        out = value * slope;
+    } else {
+        Lanes gate;
+        sigmoid(gate, value);
+        out = value * gate;
+        slope = gate + out * (1.0f - gate);
+    }
 }

@@ -66,19 +66,6 @@ INLINE void before_activation(Lanes &out, const Unit &u, const Scales &s, int64_
     }
 }
 
-// The activation of a value, and its slope there.
-INLINE void activate(Lanes &out, Lanes &slope, const Lanes &value, bool relu) {
-    if (relu) {
-        slope = value > 0.0f ? Lanes{} + 1.0f : Lanes{};
-        out = value * slope;
-    } else {
-        Lanes gate;
-        sigmoid(gate, value);
-        out = value * gate;
-        slope = gate + out * (1.0f - gate);
-    }
-}
-
 MULTIVERSIONED void forward_chunk(const Unit *u, float *y, int64_t rows) {
     for (int64_t c = 0; c < u->channels; c += LANES) {
         int64_t count = std::min(LANES, u->channels - c);

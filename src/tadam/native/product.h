@@ -3,12 +3,10 @@
 
 #include "lanes.h"
 
-// Columns of `b` that are multiplied together; packed weights come in panels of this width.
-constexpr int64_t PANEL = 2 * LANES;
-
 struct Product {
     const float *a;  // rows x depth
     int64_t a_row, a_depth;  // distances between rows, and between columns
+    int64_t a_panel, a_columns;  // distance between panels of so many columns
     const float *b;  // depth x columns
     int64_t b_depth;  // distance between rows
     float *out;  // rows x columns
@@ -29,15 +27,18 @@ INLINE void product_tile(const Product &p, int64_t row, int64_t column) {
                 load(sum[i][j], out + i * p.out_row + j * LANES, LANES);
             else
                 sum[i][j] = Lanes{};
-    for (int64_t k = 0; k < p.depth; k++) {
-        Lanes right[WIDE];
+    for (int64_t first = 0; first < p.depth; first += p.a_columns, a += p.a_panel) {
+        int64_t columns = std::min(p.a_columns, p.depth - first);
+        for (int64_t k = 0; k < columns; k++, b += p.b_depth) {
+            Lanes right[WIDE];
 #pragma GCC unroll 2
-        for (int j = 0; j < WIDE; j++) load(right[j], b + k * p.b_depth + j * LANES, LANES);
+            for (int j = 0; j < WIDE; j++) load(right[j], b + j * LANES, LANES);
 #pragma GCC unroll 16
-        for (int i = 0; i < ROWS; i++) {
-            float left = a[i * p.a_row + k * p.a_depth];
+            for (int i = 0; i < ROWS; i++) {
+                float left = a[i * p.a_row + k * p.a_depth];
 #pragma GCC unroll 2
-            for (int j = 0; j < WIDE; j++) sum[i][j] += left * right[j];
+                for (int j = 0; j < WIDE; j++) sum[i][j] += left * right[j];
+            }
         }
     }
     for (int i = 0; i < ROWS; i++)

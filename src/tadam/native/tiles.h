@@ -7,13 +7,27 @@ INLINE bool interior(const Shape &s, const Position &p) {
     return p.row > 0 && p.column > 0 && p.row + 5 <= s.height && p.column + 5 <= s.width;
 }
 
-MULTIVERSIONED static void input_tiles(const float *x, const Shape *s, const Tiles *tiles) {
+// Images, or what follows them: the activation of `scale * x + shift`, made anew wherever it is read.
+struct Source {
+    const float *x, *scale, *shift;  // scale and shift: (tasks, channels), null for x itself
+    int64_t task_images;
+    bool relu;
+};
+
+INLINE void transform_patch(Lanes *d, const Tiles &tiles, int64_t i, int64_t c) {
+    Lanes t[36];
+    for (int j = 0; j < 6; j++) transform_input(d + j, 6, t + j, 6);
+    for (int k = 0; k < 6; k++) transform_input(t + 6 * k, 1, d + 6 * k, 1);
+    for (int q = 0; q < 36; q++) store(tiles.at(i, c) + q * tiles.plane, d[q], LANES);
+}
+
+MULTIVERSIONED static void plain_tiles(const float *x, const Shape *s, const Tiles *tiles) {
     for (int64_t i = 0; i < tiles->count; i++) {
         Position p = position(*s, tiles->first + i);
         bool inner = interior(*s, p);
         for (int64_t c = 0; c < s->channels; c += LANES) {
             int64_t count = std::min(LANES, s->channels - c);
-            Lanes d[36], t[36];
+            Lanes d[36];
             if (inner && count == LANES) {
                 const float *from = x + s->pixel(p.image, p.row - 1, p.column - 1) + c;
                 for (int k = 0; k < 6; k++)
@@ -29,35 +43,80 @@ MULTIVERSIONED static void input_tiles(const float *x, const Shape *s, const Til
                             d[6 * k + j] = Lanes{};
                     }
             }
-            for (int j = 0; j < 6; j++) transform_input(d + j, 6, t + j, 6);
-            for (int k = 0; k < 6; k++) transform_input(t + 6 * k, 1, d + 6 * k, 1);
-            for (int q = 0; q < 36; q++) store(tiles->at(i) + q * tiles->plane + c, d[q], LANES);
+            transform_patch(d, *tiles, i, c);
         }
     }
 }
 
-// The patches of neighbouring tiles overlap. Their sums grow in six rows of pixels that follow the tiles
-// down the image, a border pixel on either side: (channels / LANES, 6, span, LANES) floats.
+// The patches of neighbouring tiles overlap. Six rows of pixels follow the tiles down the image, with
+// zeros around them: (channels / LANES, 6, span, LANES) floats.
 INLINE int64_t rows_span(const Shape &s) { return 4 * s.tile_columns() + 2; }
 
 INLINE int64_t rows_floats(const Shape &s) { return 6 * rows_span(s) * whole(s.channels); }
 
-// Whole rows of tiles, in their order; writes the rows of x that are complete.
-MULTIVERSIONED static void input_adjoint_tiles(const Tiles *tiles, const Shape *s, float *rows,
-                                               float *x) {
+INLINE float *row_at(float *rows, const Shape &s, const Position &p, int k, int64_t c) {
+    return rows + (c * 6 + (p.row + k) % 6 * LANES) * rows_span(s);
+}
+
+// Whole rows of tiles, in their order.
+MULTIVERSIONED static void activated_tiles(const Source *source, const Shape *s, const Tiles *tiles,
+                                           float *rows) {
     int64_t across = s->tile_columns(), span = rows_span(*s);
+    for (int64_t i = 0; i < tiles->count; i += across) {
+        Position p = position(*s, tiles->first + i);
+        int64_t of_task = p.image / source->task_images * s->channels;
+        for (int64_t c = 0; c < s->channels; c += LANES) {
+            int64_t count = std::min(LANES, s->channels - c);
+            Lanes scale, shift;
+            load(scale, source->scale + of_task + c, count);
+            load(shift, source->shift + of_task + c, count);
+            for (int k = i == 0 || p.row == 0 ? 0 : 2; k < 6; k++) {
+                int64_t y = p.row - 1 + k, inside = y < 0 || y >= s->height ? 0 : s->width;
+                float *row = row_at(rows, *s, p, k, c);
+                const float *from = source->x + s->pixel(p.image, y, 0) + c;
+                store(row, Lanes{}, LANES);
+                for (int64_t z = 0; z < inside; z++) {
+                    Lanes value, out, slope;
+                    load(value, from + z * s->channels, count);
+                    activate(out, slope, scale * value + shift, source->relu);
+                    store(row + (z + 1) * LANES, out, LANES);
+                }
+                for (int64_t z = inside + 1; z < span; z++) store(row + z * LANES, Lanes{}, LANES);
+            }
+            for (int64_t tile = 0; tile < across; tile++) {
+                Lanes d[36];
+                for (int k = 0; k < 6; k++)
+                    for (int j = 0; j < 6; j++)
+                        load(d[6 * k + j], row_at(rows, *s, p, k, c) + (4 * tile + j) * LANES, LANES);
+                transform_patch(d, *tiles, i + tile, c);
+            }
+        }
+    }
+}
+
+static void input_tiles(const Source &source, const Shape &s, const Tiles &tiles, float *rows) {
+    if (source.scale)
+        activated_tiles(&source, &s, &tiles, rows);
+    else
+        plain_tiles(source.x, &s, &tiles);
+}
+
+// Whole rows of tiles, in their order; writes the rows of the source's gradient that are complete: that
+// of x itself, or that of `scale * x + shift` with its sums, alone and times x: (images, 2, channels).
+MULTIVERSIONED static void input_adjoint_tiles(const Tiles *tiles, const Shape *s, float *rows,
+                                               const Source *source, float *gradient, float *sums) {
+    int64_t across = s->tile_columns(), span = rows_span(*s), channels = whole(s->channels);
     for (int64_t c = 0; c < s->channels; c += LANES) {
         int64_t count = std::min(LANES, s->channels - c);
-        float *own = rows + c * 6 * span;
         for (int64_t i = 0; i < tiles->count; i += across) {
             Position p = position(*s, tiles->first + i);
             float *row[6];
             for (int k = 0; k < 6; k++) {
-                row[k] = own + (p.row + k) % 6 * span * LANES;
+                row[k] = row_at(rows, *s, p, k, c);
                 if (p.row == 0 || k > 1) std::memset(row[k], 0, span * LANES * sizeof(float));
             }
             for (int64_t tile = i; tile < i + across; tile++) {
-                const float *from = tiles->at(tile) + c;
+                const float *from = tiles->at(tile, c);
                 int64_t column = (tile - i) * 4;
                 Lanes d[36], t[36];
                 for (int q = 0; q < 36; q++) load(d[q], from + q * tiles->plane, LANES);
@@ -70,16 +129,40 @@ MULTIVERSIONED static void input_adjoint_tiles(const Tiles *tiles, const Shape *
                     for (int j = 0; j < 6; j++) store(to + j * LANES, old[j] + sum[j], LANES);
                 }
             }
+            Lanes scale, shift, alone{}, with_x{};
+            if (source->scale) {
+                int64_t of_task = p.image / source->task_images * s->channels + c;
+                load(scale, source->scale + of_task, count);
+                load(shift, source->shift + of_task, count);
+            }
             bool last = p.row + 4 >= s->height;
             for (int k = 0; k < (last ? 5 : 4); k++) {
                 int64_t y = p.row - 1 + k;
                 if (y < 0 || y >= s->height) continue;
-                float *to = x + s->pixel(p.image, y, 0) + c;
+                int64_t first = s->pixel(p.image, y, 0) + c;
                 for (int64_t z = 0; z < s->width; z++) {
                     Lanes value;
                     load(value, row[k] + (z + 1) * LANES, LANES);
-                    store(to + z * s->channels, value, count);
+                    if (source->scale) {
+                        Lanes x, out, slope;
+                        load(x, source->x + first + z * s->channels, count);
+                        activate(out, slope, scale * x + shift, source->relu);
+                        value *= slope;
+                        alone += value;
+                        with_x += value * x;
+                    }
+                    store(gradient + first + z * s->channels, value, count);
                 }
+            }
+            if (source->scale) {
+                float *own = sums + p.image * 2 * channels + c;
+                Lanes before[2] = {};
+                if (p.row > 0) {
+                    load(before[0], own, LANES);
+                    load(before[1], own + channels, LANES);
+                }
+                store(own, before[0] + alone, LANES);
+                store(own + channels, before[1] + with_x, LANES);
             }
         }
     }
@@ -173,15 +256,15 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
         }
 }
 
-// `moments` is null or takes, for each channel, the mean and the sum of squares around it, then the
-// number of pixels.
+// Some channels of the output. `moments` is null or takes, for each channel, the mean and the sum of
+// squares around it, then the number of pixels.
 MULTIVERSIONED static void output_tiles(const Tiles *tiles, const Shape *s, const Finish *f,
-                                        float *y, float *moments) {
-    for (int64_t c = 0; c < s->channels; c += LANES) {
+                                        float *y, float *moments, int64_t channel, int64_t end) {
+    for (int64_t c = channel; c < end; c += LANES) {
         Sums sums{};
         for (int64_t i = 0; i < tiles->count; i++) {
             Position p = position(*s, tiles->first + i);
-            const float *from = tiles->at(i) + c;
+            const float *from = tiles->at(i, c);
             if (at_edge(*s, p, c))
                 output_tile<true>(from, tiles->plane, *s, p, c, *f, y, moments ? &sums : nullptr);
             else
@@ -232,7 +315,7 @@ MULTIVERSIONED static void output_adjoint_tiles(const Incoming *g, const Shape *
     for (int64_t i = 0; i < tiles->count; i++) {
         Position p = position(*s, tiles->first + i);
         for (int64_t c = 0; c < s->channels; c += LANES) {
-            float *to = tiles->at(i) + c;
+            float *to = tiles->at(i, c);
             if (at_edge(*s, p, c))
                 output_adjoint_tile<true>(*g, *s, p, c, to, tiles->plane);
             else

@@ -20,13 +20,18 @@ struct Shape {
     }
 };
 
-// A run of tiles in the order of images, rows, columns, and where their transforms are:
-// 36 planes of `count` rows of `channels` floats, whole lanes.
+// A run of tiles in the order of images, rows, columns, and where their transforms are: 36 planes of
+// panels of rows, one for each tile, of a panel's channels. A panel lies in one piece, so that a product
+// finds what it needs side by side.
 struct Tiles {
     int64_t first, count;
     float *values;
-    int64_t channels, stride, plane;  // stride: between rows
-    float *at(int64_t i) const { return values + i * stride; }
+    int64_t channels;  // whole lanes
+    int64_t panel, plane;  // floats from one to the next
+    int64_t row() const { return std::min(PANEL, channels); }
+    float *at(int64_t i, int64_t c) const {
+        return values + c / PANEL * panel + i * row() + c % PANEL;
+    }
 };
 
 struct Position {

@@ -1,15 +1,15 @@
 """The unit of every backbone: convolution, batch norm, FiLM, activation (TADAM, fig. S1a)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam import native
-from tadam.nn.film import film
+from tadam.nn.film import Film, film
 from tadam.nn.fused import norm_film_swish
-from tadam.nn.fused_native import infer_unit, train_unit
+from tadam.nn.fused_native import infer_unit, train_units
 from tadam.nn.winograd import conv3x3
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -60,10 +60,11 @@ class ConvUnit(ConvNorm):
             shortcut: Output of the shortcut's convolution, (T*N, C_out, H, W), and its batch norm.
             pool: A 2x2 max-pool at the end, with odd sizes rounded `up` or `down`; None for none.
         """
-        if native.accepts(x) and (self.training or not torch.is_grad_enabled()):
+        if self.training and native.accepts(x):
+            return run_units([self], x, [modulation], shortcut, pool)
+        if native.accepts(x) and not torch.is_grad_enabled():
             finish = native.Finish(self.activation, pool)
-            unit = train_unit if self.training else infer_unit
-            return unit(x, self.conv, self.norm, modulation, shortcut, finish)
+            return infer_unit(x, self.conv, self.norm, modulation, shortcut, finish)
         x = conv3x3(x, self.conv.weight)
         if self.training and self.activation == "swish":
             return norm_film_swish(x, self.norm, modulation, shortcut, pool)
@@ -75,6 +76,24 @@ class ConvUnit(ConvNorm):
             x = x + norm(residual)
         x = ACTIVATIONS[self.activation](x)
         return F.max_pool2d(x, 2, ceil_mode=pool == "up") if pool else x
+
+
+def run_units(
+    units: Sequence[ConvUnit],
+    x: Tensor,
+    modulations: Film,
+    shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
+    pool: str | None,
+) -> Tensor:
+    """Units of one activation, one after the other; shortcut and pool are the last one's."""
+    if units[0].training and native.accepts(x):
+        layers = [(unit.conv, unit.norm) for unit in units]
+        finish = native.Finish(units[0].activation, pool)
+        return train_units(x, layers, modulations, shortcut, finish)
+    *others, last = zip(units, modulations, strict=True)
+    for unit, modulation in others:
+        x = unit(x, modulation)
+    return last[0](x, last[1], shortcut, pool)  # type: ignore[no-any-return]
 
 
 def initialise_convolutions(

@@ -1,19 +1,21 @@
-"""A conv unit on the native core: convolution, norm, FiLM, sum, activation and pool.
+"""Conv units on the native core: convolution, norm, FiLM, sum, activation and pool.
 
-In training one step of autograd that remembers only the unit's input and the convolution's output;
-otherwise all of it in one pass.
+In training one step of autograd for several units, that remembers only their input and the output
+of each convolution; otherwise all of a unit in one pass.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam import native
-from tadam.native import Finish, Scaled
+from tadam.native import Activated, Finish, Scaled
 from tadam.native.convolution import (
     Gradient,
+    InputGradient,
     convolve,
     convolve_and_finish,
     convolve_backward,
@@ -23,91 +25,131 @@ from tadam.native.convolution import (
 from tadam.nn.norm import running_affine
 
 
-class _ConvUnit(torch.autograd.Function):
+def _convolved(x: Tensor | Activated, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The convolution's output and its moments; see `convolve`."""
+    if pays(x if isinstance(x, Tensor) else x.scaled.x, weight):
+        return convolve(x, weight)
+    y = F.conv2d(x if isinstance(x, Tensor) else x.computed(), weight, padding=1)
+    return y, *native.moments(y)
+
+
+def _convolved_backward(
+    grad: Gradient, x: Tensor | Activated, weight: Tensor, needs_x: bool
+) -> tuple[InputGradient | None, Tensor]:
+    """See `convolve_backward`."""
+    if pays(x if isinstance(x, Tensor) else x.scaled.x, weight):
+        return convolve_backward(grad, x, weight, needs_x)
+    images = x if isinstance(x, Tensor) else x.computed()
+    of_x, of_weight, _ = torch.ops.aten.convolution_backward(
+        native.combine(grad.values, grad.other, grad.scale, grad.other_scale, grad.shift),
+        images, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [needs_x, True, False],
+    )  # fmt: skip
+    if not needs_x:
+        return None, of_weight
+    if isinstance(x, Tensor):
+        return InputGradient(of_x, None), of_weight
+    finish = Finish(x.activation, None)
+    return InputGradient(*native.norm_backward(of_x, x.scaled, None, finish)), of_weight
+
+
+class _Layers(NamedTuple):
+    """The parts of a chain of units that are no tensors."""
+
+    norms: list[nn.BatchNorm2d]
+    shortcut_norm: nn.BatchNorm2d | None
+    finish: Finish
+
+
+class _Chain(torch.autograd.Function):
+    """Units one after the other, of which the last has the shortcut and the pool."""
+
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        conv_weight: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        gamma: Tensor | None,
-        beta: Tensor | None,
-        shortcut: Tensor | None,
-        shortcut_weight: Tensor | None,
-        shortcut_bias: Tensor | None,
-        norm: nn.BatchNorm2d,
-        shortcut_norm: nn.BatchNorm2d | None,
-        finish: Finish,
+        ctx: Any, layers: _Layers, x: Tensor, shortcut: Tensor | None, *learnt: Tensor | None
     ) -> Tensor:
-        ctx.winograd = pays(x, conv_weight)
-        if ctx.winograd:
-            y, moments, variance = convolve(x, conv_weight)
-        else:
-            y = F.conv2d(x, conv_weight, padding=1)
-            moments, variance = native.moments(y)
-        film = (gamma, beta) if gamma is not None and beta is not None else (None, None)
-        main = native.affine(y, moments, variance, norm, film)
-        saved = [x, conv_weight, gamma, moments, *main]
+        # learnt: convolution, norm's weight and bias, gamma and beta of each unit; the shortcut's
+        norms, shortcut_norm, finish = layers
+        saved: list[Tensor | None] = [x]
+        source: Tensor | Activated = x
+        for i, norm in enumerate(norms):
+            weight, _, _, gamma, beta = learnt[5 * i : 5 * i + 5]
+            assert weight is not None
+            y, moments, variance = _convolved(source, weight)
+            film = (gamma, beta) if gamma is not None and beta is not None else (None, None)
+            main = native.affine(y, moments, variance, norm, film)
+            saved += [weight, gamma, moments, *main]
+            source = Activated(main, finish.activation)
         side = None
         if shortcut is not None and shortcut_norm is not None:
             side_moments, side_variance = native.moments(shortcut)
             side = native.affine(shortcut, side_moments, side_variance, shortcut_norm, (None, None))
             saved += [side_moments, *side]
         ctx.save_for_backward(*saved)
-        ctx.finish = finish
+        ctx.units, ctx.finish = len(norms), finish
         return native.norm(main, side, finish)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, conv_weight, gamma, moments, *rest = ctx.saved_tensors
-        main = Scaled(*rest[:3])
-        side = Scaled(*rest[4:]) if len(rest) > 3 else None
-        count = main.x.numel() // main.x.shape[1]
+        x, *rest = ctx.saved_tensors
+        units = [rest[6 * i : 6 * i + 6] for i in range(ctx.units)]
+        side_moments, *side_parts = rest[6 * ctx.units :] or [None]
+        side = Scaled(*side_parts) if side_parts else None
+        count = units[0][3].numel() // units[0][3].shape[1]
         grad = grad.contiguous(memory_format=torch.channels_last)
-        grad, sums = native.norm_backward(grad, main, side, ctx.finish)
+        last = Scaled(*units[-1][3:])
+        of_input: InputGradient | None
+        of_input = InputGradient(*native.norm_backward(grad, last, side, ctx.finish))
 
-        of_shortcut: tuple[Tensor | None, ...] = (None, None, None)
+        of_side: tuple[Tensor | None, ...] = (None, None, None)
         if side is not None:
-            (of_weight, of_bias, b, d), _ = native.affine_backward(sums, 2, rest[3], None, count)
-            of_shortcut = (native.combine(grad, side.x, side.scale, b, d), of_weight, of_bias)
-        (of_weight, of_bias, b, d), of_film = native.affine_backward(sums, 1, moments, gamma, count)
-        needs_x = ctx.needs_input_grad[0]
-        if ctx.winograd:
-            gradient = Gradient(grad, main.scale, main.x, b, d)
-            of_x, of_conv = convolve_backward(gradient, x, conv_weight, needs_x)
-        else:
-            grad = native.combine(grad, main.x, main.scale, b, d)
-            of_x, of_conv, _ = torch.ops.aten.convolution_backward(
-                grad, x, conv_weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1,
-                [needs_x, True, False],
-            )  # fmt: skip
-        of_both = (None, None) if of_film is None else of_film.unbind()
-        return of_x, of_conv, of_weight, of_bias, *of_both, *of_shortcut, None, None, None
+            values, sums = of_input
+            assert sums is not None
+            (of_weight, of_bias, b, d), _ = native.affine_backward(
+                sums, 2, side_moments, None, count
+            )
+            of_side = (native.combine(values, side.x, side.scale, b, d), of_weight, of_bias)
+        of_units: list[Tensor | None] = []
+        for i, (weight, gamma, moments, y, scale, _) in reversed(list(enumerate(units))):
+            assert of_input is not None
+            assert of_input.sums is not None
+            (of_weight, of_bias, b, d), of_film = native.affine_backward(
+                of_input.sums, 1, moments, gamma, count
+            )
+            source = Activated(Scaled(*units[i - 1][3:]), ctx.finish.activation) if i else x
+            gradient = Gradient(of_input.values, scale, y, b, d)
+            needs_x = bool(i) or ctx.needs_input_grad[1]
+            of_input, of_conv = _convolved_backward(gradient, source, weight, needs_x)
+            of_both = (None, None) if of_film is None else of_film.unbind()
+            of_units = [of_conv, of_weight, of_bias, *of_both, *of_units]
+        of_x = of_input.values if of_input is not None else None
+        return None, of_x, of_side[0], *of_units, *of_side[1:]
 
 
-def train_unit(
+def train_units(
     x: Tensor,
-    conv: nn.Conv2d,
-    norm: nn.BatchNorm2d,
-    modulation: tuple[Tensor, Tensor] | None,
+    units: Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]],
+    film: Sequence[tuple[Tensor, Tensor] | None],
     shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
     finish: Finish,
 ) -> Tensor:
-    """See `tadam.nn.conv_unit.ConvUnit`; with the statistics of the batch, and gradients."""
-    side, side_norm = shortcut if shortcut is not None else (None, None)
-    out: Tensor = _ConvUnit.apply(  # type: ignore[no-untyped-call]
-        x,
-        conv.weight,
-        norm.weight,
-        norm.bias,
-        *((m.contiguous() for m in modulation) if modulation is not None else (None, None)),
-        side,
-        *((side_norm.weight, side_norm.bias) if side_norm is not None else (None, None)),
-        norm,
-        side_norm,
-        finish,
-    )
+    """Units one after the other, with the statistics of the batch, and gradients.
+
+    Args:
+        x: (T*N, C, H, W).
+        units: Convolution and norm of each.
+        film: Modulation of each.
+        shortcut: Of the last unit: the output of the shortcut's convolution, and its norm.
+        finish: The activation of all, and the pool of the last.
+    """
+    learnt: list[Tensor | None] = []
+    for (conv, norm), modulation in zip(units, film, strict=True):
+        learnt += [conv.weight, norm.weight, norm.bias]
+        learnt += [m.contiguous() for m in modulation] if modulation else [None, None]
+    side, side_norm = shortcut or (None, None)
+    if side_norm is not None:
+        learnt += [side_norm.weight, side_norm.bias]
+    layers = _Layers([norm for _, norm in units], side_norm, finish)
+    out: Tensor = _Chain.apply(layers, x, side, *learnt)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv_unit import ConvNorm, ConvUnit
+from tadam.nn.conv_unit import ConvNorm, ConvUnit, run_units
 from tadam.nn.film import Film
 
 
@@ -27,11 +27,8 @@ class ResidualBlock(nn.Module):
         """(T*N, C_in, H, W) -> (T*N, C_out, H', W'), H' = ceil(H / 2) if the block pools."""
         film = modulations or (None, None, None)
         shortcut = (self.shortcut.conv(x), self.shortcut.norm)
-        x = self.units[0](x, film[0])
-        x = self.units[1](x, film[1])
         # Rounded up, an odd size such as 21 (84 / 4) does not lose its last row.
-        pool = "up" if self.pool else None
-        return self.units[2](x, film[2], shortcut, pool)  # type: ignore[no-any-return]
+        return run_units(list(self.units), x, film, shortcut, "up" if self.pool else None)  # type: ignore[arg-type]
 
 
 class ResNet12(Backbone):
