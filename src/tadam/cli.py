@@ -15,6 +15,7 @@ from rich.console import Console
 from tadam.cli_bench import bench
 from tadam.cli_data import data_app
 from tadam.cli_experiments import reproduce_app, sweep_app
+from tadam.cli_export import export
 from tadam.cli_options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.terminal import alarm, err, out, percent, print_evaluation, print_json, progress_bar
@@ -32,6 +33,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
 app.command()(bench)
+app.command()(export)
 
 
 def main() -> None:
