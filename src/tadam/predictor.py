@@ -33,6 +33,8 @@ class Predictor(nn.Module):
     ) -> None:
         super().__init__()
         self.preprocess = backbone.preprocess
+        self.image_size = backbone.image_size
+        self.channels = len(backbone.pixel_mean)
         self.network = fold(backbone, film)
         self.distance = distance
         self.register_buffer("prototypes", prototypes)
