@@ -154,24 +154,31 @@ def test_both_speeds_and_their_ratio(exported) -> None:
     assert (speeds.threads, speeds.side) == (torch.get_num_threads(), 2 * SIZE)
 
 
+@pytest.fixture(scope="module")
+def small_model():  # type: ignore[no-untyped-def]
+    """What `onnx_model` gives for `predictor_of(Pixels(3, 4))`: it takes seconds."""
+    graph = export._Graph(predictor_of(Pixels(3, 4))).eval()
+    example = torch.from_numpy(export.random_images(2, 5, 6, 3))
+    dynamic = {0: "images", 1: "height", 2: "width"}
+    return export.onnx_model(graph, example, export.INPUT, export.OUTPUTS, dynamic)
+
+
+@pytest.mark.parametrize("wrong", [0.01, float("nan")])
 def test_a_file_that_disagrees_is_not_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_model, wrong: float
 ) -> None:
-    right, model, wrong = export._answers, export.onnx_model, 0.0
-    made: list[object] = []  # a model takes seconds, so it is made once
-    monkeypatch.setattr(
-        export, "onnx_model", lambda *a: made[0] if made else made.append(model(*a)) or made[0]
-    )
+    right = export._answers
+    monkeypatch.setattr(export, "onnx_model", lambda *arguments: small_model)
+    file = tmp_path / "old.onnx"
+    export.export(file, predictor_of(Pixels(3, 4)), CLASSES, 1.0)
+    before = file.read_bytes()
     monkeypatch.setattr(
         export, "_answers", lambda *a: [y + wrong * (y.ndim == 2) for y in right(*a)]
     )
-    file = tmp_path / "old.onnx"
-    file.write_text("mine")
-    for wrong in (0.01, float("nan")):
-        with pytest.raises(RunFailed, match=r"old.onnx was not written: .* differ"):
-            export.export(file, predictor_of(Pixels(3, 4)), CLASSES, 1.0)
-        assert file.read_text() == "mine"
-        assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(RunFailed, match=r"old.onnx was not written: .* differ"):
+        export.export(file, predictor_of(Pixels(3, 4)), CLASSES, 2.0)
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
 
 
 class Stubborn(Toy):
