@@ -42,8 +42,8 @@ class FewShotClassifier(Estimator):
         model: A shipped model's name, a run folder, a `.safetensors` file, a `Tadam`, or a
             `Backbone` of one's own; None for the best one that is installed.
         alpha: Scale of the distances; None adapts the model's own to the support set.
-        reject_threshold: Distance from the nearest prototype beyond which `reject=True` answers
-            "none of these"; None takes it from the support set.
+        reject_threshold: Cosine distance (0 to 4) from the nearest prototype beyond which
+            `reject=True` answers "none of these"; None takes it from the support set.
         device: auto, cpu, cuda or mps.
 
     Attributes:
@@ -183,13 +183,13 @@ class FewShotClassifier(Estimator):
         labels = torch.from_numpy(numbers).to(z.device)
         predictor = self.predictor_
         c = prototypes(z[None], labels[None], len(classes))[0]
-        left_out = leave_one_out(z, labels, c, predictor.distance)
         alpha = _positive("alpha", self.alpha)
         threshold = _positive("reject_threshold", self.reject_threshold)
         predictor.prototypes = c
+        left_out = leave_one_out(z, labels, c, predictor.distance)
         predictor.alpha.fill_(alpha or calibrated_alpha(left_out, self.trained_alpha_))
         self.classes_ = classes
-        self.reject_threshold_ = threshold or rejection_threshold(left_out, c, predictor.distance)
+        self.reject_threshold_ = threshold or rejection_threshold(z, labels, c)
         self.support_embeddings_ = z.cpu().numpy()
         self.support_labels_ = numbers
         self.support_thumbnails_ = thumbnails
@@ -239,7 +239,7 @@ class FewShotClassifier(Estimator):
                 path=str(found[row]) if isinstance(found[row], Path) else None,
                 label=unknown if far[i] else labels[i],
                 probabilities=answers.probabilities[i],
-                distance=float(answers.distances[i].min()),
+                distance=float(answers.distances[i]),
                 unknown=bool(far[i]),
                 embedding=answers.embeddings[i],
                 thumbnail=answers.thumbnails[i] if thumbnails else None,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tadam.errors import UserError
 from tadam.predictor import Predictor
-from tadam.reading import Prepared, Reader
+from tadam.reading import BATCH, Prepared, Reader
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Answers:
     Attributes:
         rows: Their places among the images that were asked for; a broken one is missing.
         embeddings: (n, D).
-        distances: To each prototype, (n, K).
+        distances: Cosine distance to the nearest prototype, (n,).
         probabilities: (n, K).
         thumbnails: A small JPEG of each, if asked for.
     """
@@ -38,7 +38,7 @@ class Answers:
 
     def far(self, threshold: float) -> npt.NDArray[np.bool_]:
         """Which images are further than that from every prototype, (n,)."""
-        return np.asarray(self.distances.min(axis=1) > threshold)
+        return self.distances > threshold
 
 
 def reader_of(predictor: Predictor, thumbnails: bool = False) -> Reader:
@@ -71,12 +71,14 @@ def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], T
 def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     """Classifies images."""
     rows, z, thumbnails = embed(predictor.network, batches)
-    distances = torch.cat([predictor.distances(part) for part in z.split(64)])
+    parts = z.split(BATCH)
+    distances = torch.cat([predictor.distances(part) for part in parts])
+    nearest = torch.cat([predictor.nearest(part) for part in parts])
     probabilities = (-predictor.alpha * distances).softmax(dim=1)
     return Answers(
         rows,
         z.cpu().numpy(),
-        distances.cpu().numpy(),
+        nearest.cpu().numpy(),
         probabilities.cpu().numpy(),
         thumbnails,
     )

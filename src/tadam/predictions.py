@@ -15,7 +15,7 @@ class Prediction:
         path: The image's file; None for one that was in memory.
         label: The answer: an element of `classes_`, or the label of "none of these".
         probabilities: (K,), in the order of `classes_`, whether or not the image is rejected.
-        distance: To the nearest prototype.
+        distance: Cosine distance, 0 to 4, to the nearest prototype.
         unknown: Whether the image was rejected: too far from every prototype.
         embedding: (D,), in the space of the prototypes.
         thumbnail: A small JPEG of the image; None unless asked for.
