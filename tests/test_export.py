@@ -94,11 +94,12 @@ def test_any_batch_of_any_size_gets_pytorchs_answers(exported, count, height, wi
     with torch.inference_mode():  # with the native core, if there is one
         tensor = torch.from_numpy(images)
         expected = predictor(tensor).numpy()
-        nearest = predictor.distances(predictor.embed(tensor)).amin(dim=1).numpy()
+        nearest = predictor.nearest(predictor.embed(tensor)).numpy()
     probabilities, distance = export.session(file).run(None, {"images": images})
     assert probabilities.shape == (count, 3)
     np.testing.assert_allclose(probabilities, expected, atol=1e-4)
-    np.testing.assert_allclose(distance, nearest, rtol=1e-4)
+    np.testing.assert_allclose(distance, nearest, atol=1e-4)
+    assert distance.shape == (count,)
     assert expected.max() - expected.min() > 0.05
 
 

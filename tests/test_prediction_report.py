@@ -123,6 +123,12 @@ def test_names_cannot_smuggle_html_in(tmp_path) -> None:
     assert "&amp;amp;" in text
 
 
+def test_a_file_name_that_is_no_text_is_shown_as_far_as_it_can_be(tmp_path) -> None:
+    assert "b?d.jpg" in report(
+        tmp_path, NAMES, [prediction(NAMES, [0.9, 0.1, 0.0], "b\udcffd.jpg")]
+    )
+
+
 def test_the_page_fetches_nothing_and_knows_dark_and_narrow_screens(tmp_path) -> None:
     text = report(tmp_path, NAMES, [prediction(NAMES, [0.9, 0.1, 0.0], "http://x.example/a.jpg")])
     for _, attributes in Tags(text).found:

@@ -26,7 +26,7 @@ from tadam.predictor import Predictor
 #: Version of the graph's inputs, outputs and metadata.
 FORMAT = "1"
 INPUT, OUTPUTS = "images", ("probabilities", "distance")
-#: Largest difference from PyTorch: of a probability, and of a distance relative to the largest.
+#: Largest difference from PyTorch, of a probability or a cosine distance.
 TOLERANCE = 1e-4
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
@@ -45,7 +45,7 @@ class Exported:
         file: The ONNX file.
         classes: How many it tells apart.
         bytes: Its size.
-        difference: Largest difference of a probability between onnxruntime and PyTorch in a trial.
+        difference: Largest between onnxruntime and PyTorch in the trials.
     """
 
     file: Path
@@ -74,8 +74,8 @@ class _Graph(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """uint8 (N, H, W, C) -> probabilities, (N, K), and distance of the nearest class, (N,)."""
-        distances = self.predictor.distances(self.predictor.embed(images))
-        return (-self.predictor.alpha * distances).softmax(dim=1), distances.amin(dim=1)
+        z = self.predictor.embed(images)
+        return self.predictor.probabilities(z), self.predictor.nearest(z)
 
 
 def export(
@@ -87,7 +87,7 @@ def export(
         path: The file; replaced if it exists.
         predictor: A task's network and prototypes.
         classes: Labels of the prototypes, text or numbers.
-        reject_threshold: Distance beyond which an image belongs to no class.
+        reject_threshold: Cosine distance beyond which an image belongs to no class.
     """
     check_installed()
     graph = _Graph(predictor).eval()
@@ -180,10 +180,9 @@ def _largest_difference(file: Path, graph: _Graph) -> float:
         sides = (max(1, int(tall * size)), max(1, int(wide * size)))
         images = random_images(count, *sides, channels)
         theirs = runtime.run(list(OUTPUTS), {INPUT: images})
-        for name, one, other in zip(OUTPUTS, _answers(graph, images), theirs, strict=True):
-            scale = 1.0 if name == "probabilities" else max(float(np.abs(one).max()), 1e-6)
+        for one, other in zip(_answers(graph, images), theirs, strict=True):
             # A NaN on either side must not pass for agreement: max() would lose it.
-            largest = float(np.maximum(largest, np.abs(one - other).max() / scale))
+            largest = float(np.maximum(largest, np.abs(one - other).max()))
     return largest
 
 

@@ -62,7 +62,9 @@ def write_report(
         classifier: A fitted one.
         predictions: What its `classify` said of the images, with thumbnails.
     """
-    write_text(path, _Page(classifier, predictions).html())
+    html = _Page(classifier, predictions).html()
+    # A file name need not be text; what cannot be written shows as ?
+    write_text(path, html.encode("utf-8", "replace").decode())
 
 
 def runner_up(prediction: Prediction) -> int:
@@ -111,7 +113,7 @@ class _Page:
                     self._tiles(self.unknown, _UNKNOWN),
                     f"{_images(len(self.unknown)).capitalize()} further from every class than "
                     f"{self.classifier.reject_threshold_:.3g}, the furthest first, each with the "
-                    "class that is nearest all the same and its distance.",
+                    "class that it is most like all the same.",
                 )
             )
         sections += [section("How many of each", self._counts()), self._map(), self._classes()]
@@ -127,7 +129,7 @@ class _Page:
         name, file = self.names[answer], str(p.path)
         sure = escape(f"{name} {_percent(p.confidence)}")
         if p.unknown:
-            text = f"nearest: {escape(name)}, at {p.distance:.3g}"
+            text = f"most like {escape(name)}, distance {p.distance:.2g}"
         elif uncertain(p):
             other = f"{self.names[second]} {_percent(float(p.probabilities[second]))}"
             text = f"{sure}, or {escape(other)}"
