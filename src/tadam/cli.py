@@ -16,6 +16,7 @@ from tadam.cli_bench import bench
 from tadam.cli_classify import SUFFIX, Strict, evaluate_classifier, fit, predict
 from tadam.cli_data import data_app
 from tadam.cli_experiments import reproduce_app, sweep_app
+from tadam.cli_export import export
 from tadam.cli_options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.terminal import alarm, err, out, percent, print_evaluation, print_json, progress_bar
@@ -35,6 +36,7 @@ app.add_typer(reproduce_app, name="reproduce")
 app.command()(fit)
 app.command()(predict)
 app.command()(bench)
+app.command()(export)
 
 
 def main() -> None:

@@ -56,6 +56,10 @@ class Predictor(nn.Module):
         """
         return DISTANCES["cosine"](z[None], self.prototypes[None])[0].amin(dim=1)
 
+    def probabilities(self, z: Tensor) -> Tensor:
+        """(N, D) embeddings -> (N, K)."""
+        return (-self.alpha * self.distances(z)).softmax(dim=1)
+
     def forward(self, images: Tensor) -> Tensor:
         """uint8 (N, H, W, C) of any one size -> (N, K) probabilities."""
-        return (-self.alpha * self.distances(self.embed(images))).softmax(dim=1)
+        return self.probabilities(self.embed(images))
