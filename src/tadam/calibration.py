@@ -86,7 +86,7 @@ def calibrated_alpha(left_out: LeftOut, trained: float) -> float:
         step = (high - low) / 24
         grid = [low + i * step for i in range(25)]
         best = min(grid, key=loss)
-        low, high = best - step, best + step
+        low, high = max(low, best - step), min(high, best + step)
     return math.exp(best)
 
 

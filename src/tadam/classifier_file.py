@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     tensors = {
         **{_WEIGHTS + name: tensor for name, tensor in predictor.state_dict().items()},
         **_film_tensors(predictor),
-        **{name: getattr(classifier.backbone_, name) for name in _STATISTICS},
+        **{name: getattr(classifier.backbone_, name).clone() for name in _STATISTICS},
         "support.embeddings": torch.from_numpy(classifier.support_embeddings_),
         "support.labels": torch.from_numpy(classifier.support_labels_),
         "support.thumbnails": torch.frombuffer(bytearray(b"".join(thumbnails)), dtype=torch.uint8),
@@ -89,6 +89,19 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     write_with(path, lambda temporary: save_file(plain, temporary, metadata=metadata))
 
 
+@dataclass(frozen=True)
+class _Description:
+    """What a file says of itself, checked."""
+
+    classes: npt.NDArray[Any]
+    distance: str
+    trained_alpha: float
+    reject_threshold: float
+    parameters: dict[str, float | None]
+    backbone: str
+    model: ModelInfo | None
+
+
 def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> None:
     """Fills an unfitted classifier with what `save` wrote.
 
@@ -98,57 +111,75 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         backbone: For a classifier that was fitted with an object: another of its architecture.
     """
     tensors, raw = _read(path)
-    try:
-        origin = parse_description(raw["model"], path) if raw["model"] is not None else None
-        classes = class_array(plain_labels(raw["classes"], len(raw["classes"])))
-        if classes.tolist() != raw["classes"] or raw["distance"] not in DISTANCES:
-            raise ValueError
-        alpha, threshold = (_finite(raw[name]) for name in ("trained_alpha", "reject_threshold"))
-        into.set_params(**{name: raw["parameters"][name] for name in _PARAMETERS})
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
-        raise UserError(f"{path} was not written by tadam: its metadata is missing") from None
-    if origin is None and backbone is None:
-        name = str(raw["backbone"])
+    said = _described(raw, path)
+    way = len(said.classes)
+    if said.model is None and backbone is None:
         raise UserError(
-            f"{path} was fitted with a {name} object: load it in Python, with "
-            f"FewShotClassifier.load(path, backbone={name}(...))"
+            f"{path} was fitted with a {said.backbone} object: load it in Python, with "
+            f"FewShotClassifier.load(path, backbone={said.backbone}(...))"
         )
 
     def build() -> tuple[Backbone, Predictor]:
-        own = _backbone(origin) if origin else backbone
+        own = _backbone(said.model) if said.model else backbone
         assert own is not None
-        c = torch.zeros(len(classes), own.feature_size)
-        return own, Predictor(own, None, raw["distance"], c, 1.0)
+        return own, Predictor(own, None, said.distance, torch.zeros(way, own.feature_size), 1.0)
 
-    weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
     try:
         with torch.device("meta"):  # shapes only, so a false claim costs no memory
             empty, expected = build()
     except (RuntimeError, TypeError):
         raise UserError(f"{path} claims an impossible network: not a classifier of ours") from None
+    weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
     check_fit(weights, expected.state_dict(), path)
-    check_fit(
-        {name: tensors[name] for name in _STATISTICS if name in tensors},
-        {name: getattr(empty, name) for name in _STATISTICS},
-        path,
-    )
-    embeddings, labels = _support(tensors, len(classes), empty.feature_size, path)
-    thumbnails = _thumbnails(tensors, len(classes), path)
+    statistics = {name: tensors[name] for name in _STATISTICS if name in tensors}
+    check_fit(statistics, {name: getattr(empty, name) for name in _STATISTICS}, path)
+    if not 0 < weights["alpha"].item() < math.inf:
+        raise UserError(f"{path} has an impossible alpha: make it again")
+    embeddings, labels = _support(tensors, way, empty.feature_size, path)
+    thumbnails = _thumbnails(tensors, way, path)
+    film = _film(tensors, empty.conditioned_widths, path)
+
+    device = choose_device(into.device)
     into.backbone_, predictor = build()
-    for name in _STATISTICS:
-        getattr(into.backbone_, name).copy_(tensors[name])
+    for name, tensor in statistics.items():
+        getattr(into.backbone_, name).copy_(tensor)
     predictor.load_state_dict(weights)
     if isinstance(predictor.network, ForOneTask):
-        predictor.network.film = _film(tensors, into.backbone_.conditioned_widths, path)
-    device = choose_device(into.device)
+        predictor.network.film = film and [
+            pair and (pair[0].to(device), pair[1].to(device)) for pair in film
+        ]
     into.backbone_.to(device).eval()
     into.predictor_ = predictor.to(device).eval()
-    into.origin_, into.trained_alpha_, into.reject_threshold_ = origin, alpha, threshold
+    into.origin_, into.trained_alpha_ = said.model, said.trained_alpha
+    into.reject_threshold_ = said.reject_threshold
     into.support_embeddings_, into.support_labels_ = embeddings, labels
     into.support_thumbnails_ = thumbnails
-    into.classes_ = classes
+    into.classes_ = said.classes
+    into.set_params(**said.parameters)
+
+
+def _described(raw: dict[str, Any], path: Path) -> _Description:
+    try:
+        model = parse_description(raw["model"], path) if raw["model"] is not None else None
+    except UserError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        raise UserError(f"{path} does not say what model it has: make it again") from None
+    try:
+        said = _Description(
+            class_array(plain_labels(raw["classes"], len(raw["classes"]))),
+            str(raw["distance"]),
+            _number(raw["trained_alpha"]),
+            _number(raw["reject_threshold"]),
+            {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
+            str(raw["backbone"]),
+            model,
+        )
+        if said.classes.tolist() != raw["classes"] or said.distance not in DISTANCES:
+            raise ValueError("classes or distance")
+    except (KeyError, TypeError, IndexError, ValueError):
+        raise UserError(f"{path} describes no classifier: make it again") from None
+    return said
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -184,10 +215,14 @@ def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _finite(value: Any) -> float:
-    if not isinstance(value, float) or not 0 <= value < math.inf:
+def _number(value: Any) -> float:
+    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
         raise ValueError(f"{value!r} is not a distance or a scale")
     return value
+
+
+def _parameter(value: Any) -> float | None:
+    return None if value is None else _number(value)
 
 
 def _backbone(origin: ModelInfo) -> Backbone:

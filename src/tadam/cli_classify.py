@@ -76,7 +76,7 @@ def fit(
 def predict(
     classifier: Annotated[Path, typer.Argument(metavar="FILE.tadam", help="Written by tadam fit.")],
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Images, or folders of them.")
+        list[Path], typer.Argument(metavar="PATH", help="Images, or folders of them.")
     ],
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for each image.")
@@ -105,6 +105,9 @@ def predict(
     known = FewShotClassifier.load(classifier, device=device)
     if reject_threshold is not None:
         known.reject_threshold_, reject = reject_threshold, True
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path} does not exist: check the path")
     found = [f for path in paths for f in (image_files(path) if path.is_dir() else [path])]
     if not found:
         raise UserError(f"there are no images in {', '.join(map(str, paths))}: check the path")

@@ -55,14 +55,14 @@ def class_array(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
         raise UserError(
             f"labels such as {labels[0]!r} have no order: use text or numbers"
         ) from None
-    if isinstance(classes[0], (str, bool, float)):
-        return np.array(classes)
-    if isinstance(classes[0], int):
-        fits = all(isinstance(c, float) or -(2**63) <= c < 2**63 for c in classes)  # type: ignore[operator]
-        return np.array(classes, dtype=None if fits else object)
     array = np.empty(len(classes), dtype=object)
     array[:] = classes  # a tuple would otherwise become a row
-    return array
+    if not isinstance(classes[0], (str, int, float)):
+        return array
+    plain = np.array(classes)
+    # NumPy has no whole numbers beyond 64 bits, and no text that ends in a zero
+    exact = [(type(c), c) for c in plain.tolist()] == [(type(c), c) for c in classes]
+    return plain if exact else array
 
 
 def numbered(labels: Sequence[Hashable], classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
