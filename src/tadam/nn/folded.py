@@ -27,7 +27,9 @@ def _convolution(layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> n
             raise ValueError(f"a network is folded for one task, not for {len(gamma)}")
         scale, shift = gamma[0] * scale, gamma[0] * shift + beta[0]
     old = layer.conv
-    conv = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, padding=old.padding)  # type: ignore[arg-type]
+    # Without the weights that PyTorch would draw: they take time and the global random numbers.
+    sizes = (old.in_channels, old.out_channels, old.kernel_size)
+    conv: nn.Conv2d = torch.nn.utils.skip_init(nn.Conv2d, *sizes, padding=old.padding)
     conv.weight = nn.Parameter(
         (old.weight * scale[:, None, None, None]).contiguous(memory_format=torch.channels_last),
         requires_grad=False,
