@@ -118,6 +118,7 @@ def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
             )
     model = build_model(info.config, info.spec)
     model.load_state_dict(tensors)
+    model.backbone.load_pretrained()
     return model.eval()
 
 
