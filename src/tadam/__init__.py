@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tadam.classifier import FewShotClassifier
     from tadam.config import Config
     from tadam.data.episodes import EpisodeSampler
     from tadam.data.store import ImageStore
@@ -21,6 +22,7 @@ _HOMES = {
     "Config": "tadam.config",
     "EpisodeSampler": "tadam.data.episodes",
     "Evaluation": "tadam.evaluation",
+    "FewShotClassifier": "tadam.classifier",
     "ImageStore": "tadam.data.store",
     "RunFailed": "tadam.errors",
     "Tadam": "tadam.model",
@@ -36,6 +38,7 @@ __all__ = [
     "Config",
     "EpisodeSampler",
     "Evaluation",
+    "FewShotClassifier",
     "ImageStore",
     "RunFailed",
     "Tadam",

@@ -13,8 +13,10 @@ import typer
 from rich.console import Console
 
 from tadam.cli_bench import bench
+from tadam.cli_classify import SUFFIX, Strict, evaluate_classifier, fit, predict
 from tadam.cli_data import data_app
 from tadam.cli_experiments import reproduce_app, sweep_app
+from tadam.cli_export import export
 from tadam.cli_options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.terminal import alarm, err, out, percent, print_evaluation, print_json, progress_bar
@@ -31,7 +33,10 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
+app.command()(fit)
+app.command()(predict)
 app.command()(bench)
+app.command()(export)
 
 
 def main() -> None:
@@ -146,8 +151,14 @@ def train(
 
 @app.command()
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A run folder or a weights file.")],
-    dataset: Annotated[str, typer.Option(help="Data set, e.g. fc100 or folder:PATH.")],
+    model: Annotated[
+        str, typer.Argument(help="A model's name, a run folder, a weights or a .tadam file.")
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="With a .tadam file: labelled images, a sub-folder per class."),
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="E.g. fc100 or folder:PATH.")] = None,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
     shot: Annotated[int, typer.Option(help="Labelled images of a class.")] = 5,
@@ -156,9 +167,17 @@ def evaluate(
     seed: Annotated[int, typer.Option(min=0, help="Fixes the tasks.")] = 0,
     device: Device = "auto",
     data: DataDir = None,
+    strict: Strict = False,
     as_json: Json = False,
 ) -> None:
-    """Measure accuracy on random tasks, with conditioning on and off."""
+    """Measure a model on random tasks, or what 'tadam fit' wrote on a labelled folder."""
+    if model.endswith(SUFFIX):
+        if folder is None or dataset is not None:
+            raise UserError(f"{model} is measured on a folder: tadam evaluate {model} FOLDER")
+        evaluate_classifier(Path(model), folder, strict, device, as_json)
+        return
+    if folder is not None or dataset is None:
+        raise UserError(f"{model} is measured on a data set: tadam evaluate {model} --dataset NAME")
     from tadam.evaluation import evaluate as run
 
     with progress_bar("evaluating") as progress:

@@ -17,7 +17,9 @@ def bench(
     threads: Annotated[int | None, typer.Option(help="As PyTorch chooses unless given.")] = None,
     only: Annotated[
         str | None,
-        typer.Option(help="Some of gemm,step,data,evaluation,inference,scaling,memory."),
+        typer.Option(
+            help="Some of gemm,step,data,evaluation,inference,prediction,scaling,memory,startup."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Two minutes instead of ten: widths 16,32, less of all.")

@@ -18,10 +18,13 @@ from tadam.config import Config
 from tadam.errors import UserError
 from tadam.files import write_with
 from tadam.model import InputSpec, Tadam, build_model
+from tadam.nn.efficientnet_lite import EfficientNetLite0
 
 FORMAT = 1
 BEST = "best.safetensors"
-_KEY = "tadam"
+#: Where the models are that come with the package.
+WEIGHTS = Path(__file__).parent / "weights"
+KEY = "tadam"
 
 
 @dataclass(frozen=True)
@@ -41,51 +44,63 @@ class ModelInfo:
     validation: dict[str, float] = field(default_factory=dict)
 
 
+def describe(info: ModelInfo) -> dict[str, Any]:
+    """The description as JSON."""
+    return {
+        "recipe": info.config.to_toml(),
+        "spec": asdict(info.spec),
+        "step": info.step,
+        "validation": info.validation,
+    }
+
+
+def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
+    """What `describe` gave; raises `KeyError` and the like for anything else."""
+    spec = InputSpec(**{k: int(v) for k, v in raw["spec"].items()})
+    config = Config.from_toml(raw["recipe"], str(path))
+    if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
+        raise UserError(f"{path} claims images of {spec}: not a model of ours")
+    return ModelInfo(config, spec, int(raw["step"]), raw["validation"])
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
     """Writes tensors and their description in one piece; `extra` must be JSON."""
-    text = json.dumps(
-        {
-            "format": FORMAT,
-            "recipe": info.config.to_toml(),
-            "spec": asdict(info.spec),
-            "step": info.step,
-            "validation": info.validation,
-            **extra,
-        }
-    )
+    text = json.dumps({"format": FORMAT, **describe(info), **extra})
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_with(path, lambda temporary: save_file(plain, temporary, metadata={_KEY: text}))
+    write_with(path, lambda temporary: save_file(plain, temporary, metadata={KEY: text}))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, Any]]:
-    """Reads what `write_tensors` wrote: tensors, description, and the JSON as it stands."""
+def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """All tensors of a safetensors file, and its metadata."""
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return (
+                {name: file.get_tensor(name) for name in file.keys()},  # noqa: SIM118
+                file.metadata() or {},
+            )
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
     except (SafetensorError, OSError) as error:
         raise UserError(
-            f"{path} is not a complete safetensors file ({error}): copy or train it again"
+            f"{path} is not a complete safetensors file ({error}): copy or make it again"
         ) from None
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, Any]]:
+    """Reads what `write_tensors` wrote: tensors, description, and the JSON as it stands."""
+    tensors, metadata = open_tensors(path)
     try:
-        raw = json.loads(metadata[_KEY])
+        raw = json.loads(metadata[KEY])
         if raw["format"] != FORMAT:
             raise UserError(
                 f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
             )
-        spec = InputSpec(**{k: int(v) for k, v in raw["spec"].items()})
-        info = ModelInfo(
-            Config.from_toml(raw["recipe"], str(path)), spec, int(raw["step"]), raw["validation"]
-        )
+        info = parse_description(raw, path)
     except UserError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         raise UserError(f"{path} was not written by tadam: its metadata is missing") from None
-    if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
-        raise UserError(f"{path} claims images of {spec}: not a model of ours")
     return tensors, info, raw
 
 
@@ -109,6 +124,15 @@ def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
             expected = build_model(info.config, info.spec).state_dict()
     except (RuntimeError, TypeError):  # a size that is negative, or beyond 64 bits
         raise UserError(f"{path} claims images of {info.spec}: not a model of ours") from None
+    check_fit(tensors, expected, path)
+    model = build_model(info.config, info.spec)
+    model.load_state_dict(tensors)
+    model.backbone.load_pretrained()
+    return model.eval()
+
+
+def check_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+    """Refuses tensors that are not of the expected names, shapes and types."""
     for name in sorted(expected.keys() | tensors.keys()):
         found, wanted = _kind(tensors.get(name)), _kind(expected.get(name))
         if found != wanted:
@@ -116,23 +140,38 @@ def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
                 f"{path} does not fit the architecture it names: tensor {name} is {found}, "
                 f"expected {wanted}"
             )
-    model = build_model(info.config, info.spec)
-    model.load_state_dict(tensors)
-    model.backbone.load_pretrained()
-    return model.eval()
 
 
 def _kind(tensor: Tensor | None) -> str:
     return "not there" if tensor is None else f"{tuple(tensor.shape)} {tensor.dtype}"
 
 
+def shipped_models() -> list[str]:
+    """Names of the models that come with the package."""
+    return sorted(file.stem for file in WEIGHTS.glob("*.safetensors"))
+
+
+def default_model() -> str:
+    """The model that classifies photos best, of those that are here."""
+    return "imagenet" if EfficientNetLite0.is_installed() else "fc100"
+
+
 def find_model(name: str | Path) -> Path:
-    """The weights file that a model argument means: a file, or a run folder's best weights."""
+    """The weights file that a model argument means.
+
+    A file, a run folder's best weights, or a shipped model's name.
+    """
     path = Path(name)
-    if path.is_dir():
+    shipped = shipped_models()
+    if path.is_dir() and str(name) not in shipped:
         if not (path / BEST).is_file():
             raise UserError(f"{path} holds no {BEST}: train there first, or name a weights file")
         return path / BEST
     if path.is_file():
         return path
-    raise UserError(f"there is no model {str(name)!r}: give a run folder or a .safetensors file")
+    if str(name) in shipped:
+        return WEIGHTS / f"{name}.safetensors"
+    raise UserError(
+        f"there is no model {str(name)!r}: give a run folder, a .safetensors file or a shipped "
+        f"model's name ({', '.join(shipped) or 'none is shipped'})"
+    )

@@ -44,12 +44,12 @@ pre { background: #f0f3f6; border-radius: 8px; padding: 12px 16px; overflow-x: a
 """
 
 
-def page(title: str, intro: str, sections: Iterable[str]) -> str:
-    """A whole page; `intro` and `sections` are HTML already."""
+def page(title: str, intro: str, sections: Iterable[str], style: str = "") -> str:
+    """A whole page; `intro` and `sections` are HTML already, `style` is CSS that comes on top."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>{escape(title)}</h1>\n{intro}\n{''.join(sections)}</main>\n</body>\n</html>\n"
     )
 
@@ -65,9 +65,14 @@ def picture(pixels: npt.NDArray[np.uint8], side: int, alt: str) -> str:
     image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
     buffer = io.BytesIO()
     image.save(buffer, format="PNG")
-    data = base64.b64encode(buffer.getvalue()).decode()
+    return inline_image(buffer.getvalue(), "png", side, alt)
+
+
+def inline_image(content: bytes, kind: str, side: int, alt: str) -> str:
+    """An <img> that carries a file's content; `kind` is png or jpeg."""
+    data = base64.b64encode(content).decode()
     return (
-        f'<img src="data:image/png;base64,{data}" width="{side}" height="{side}" '
+        f'<img src="data:image/{kind};base64,{data}" width="{side}" height="{side}" '
         f'alt="{escape(alt, quote=True)}">'
     )
 

@@ -10,12 +10,12 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from tadam import native
-from tadam.benchmarks import evaluation, inference, network, steps, suite
+from tadam import export, native
+from tadam.benchmarks import evaluation, inference, network, prediction, startup, steps, suite
 from tadam.benchmarks.results import Measurement, Report, read_report
 from tadam.benchmarks.suite import PARTS, Plan, as_shares, jobs, quick_plan
 from tadam.benchmarks.tables import machine_line, tables
-from tadam.benchmarks.targets import INFERENCE, STEP_NATIVE, TARGETS
+from tadam.benchmarks.targets import IMPORT, INFERENCE, STEP_NATIVE, TARGETS
 from tadam.benchmarks.workload import Setup
 from tadam.errors import RunFailed, UserError
 
@@ -60,14 +60,16 @@ class Here:
 @pytest.fixture(scope="module")
 def report() -> Report:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluation, inference, network, steps, suite):
+        for module in (evaluation, inference, network, prediction, steps, suite):
             patch.setattr(module, "Worker", Here)
-        patch.setattr(inference, "NEEDED", ())  # onnxruntime has a test of its own
+        patch.setattr(inference, "installed", lambda: True)  # onnxruntime has a test of its own
         patch.setattr(inference, "export", lambda *arguments: None)
         patch.setattr(
             inference, "onnx_features", lambda f, t, size: inference.our_features(4, size)
         )
         patch.setattr(inference, "onnx_seconds", lambda *arguments: 1.0)
+        patch.setattr(startup, "import_seconds", lambda: (2.0, 0.05))  # see below for the real ones
+        patch.setattr(startup, "help_seconds", lambda: 0.4)
         return suite.run(PLAN, lambda *arguments: None)
 
 
@@ -77,7 +79,7 @@ def test_every_part_reports_a_positive_value(report: Report) -> None:
         if m.name != STEP_NATIVE or native.available():
             assert m.value is not None, m
             assert 0 < m.value < 1e4, m
-            assert m.unit in ("x", "share", "GB"), m
+            assert m.unit in ("x", "share", "GB", "s"), m
 
 
 def test_every_target_is_measured(report: Report) -> None:
@@ -91,6 +93,41 @@ def test_the_steps_growth_is_told_in_time_and_arithmetic(report: Report) -> None
     # 2 tasks of 2 * way support passes and 4 queries, and 64 auxiliary images
     assert flops["way 3"] / flops["base"] == pytest.approx((2 * (2 * 3 + 4) + 64) / (2 * 8 + 64))
     assert all(m.raw["seconds"] > 0 for m in rows.values())
+
+
+def test_what_is_waited_for_stands_beside_its_target(report: Report) -> None:
+    lines = [part for part in tables(report) if isinstance(part, str)]
+    assert "import of tadam's classifier, beyond torch: 0.05 s, target 0.2 s" in lines
+    assert "tadam --help: 0.40 s, target 1 s" in lines
+    beyond = report.find(IMPORT, "")
+    assert beyond is not None
+    assert beyond.raw["of_torch"] == pytest.approx(0.05 / 2.0)
+
+
+def test_a_fresh_python_tells_how_long_it_took() -> None:
+    torch_seconds, tadam_seconds = startup.import_seconds()
+    assert 0 < tadam_seconds < torch_seconds
+    assert startup.help_seconds() > 0
+    with pytest.raises(RunFailed, match="no_such_module"):
+        startup._run("-c", "import no_such_module")
+
+
+def test_predictions_that_are_not_the_loops_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "Worker", Here)
+    right = prediction.batched
+    monkeypatch.setattr(prediction, "batched", lambda setup: right(setup) + 0.01)
+    with pytest.raises(RunFailed, match="differ from the loop's"):
+        prediction.measure(replace(TINY, classes=3), 1, rounds=1, seconds=0.0)
+
+
+def test_the_loop_is_conditioned_and_folding_does_not_change_it() -> None:
+    setup = replace(TINY, classes=3, width=16)
+    one, many = prediction.looped(setup), prediction.batched(setup)
+    assert abs(one - many[: len(one)]).max() < 1e-4
+    film, _ = prediction._conditioned(setup)
+    assert film is not None
+    assert max(float((gamma - 1).abs().max()) for gamma, _ in film) > 0.01
+    assert many.max() - many.min() > 0.01
 
 
 def test_rates_become_shares_of_the_gemm_rate() -> None:
@@ -178,7 +215,7 @@ def test_a_plan_that_makes_no_sense_is_refused(changes: dict[str, object], words
 
 
 def test_without_onnxruntime_the_row_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "NEEDED", ("no_such_module",))
+    monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
     row = inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
     assert (row.name, row.value) == (INFERENCE, None)
     assert "pip install 'tadam[export]'" in row.note

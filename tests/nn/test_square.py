@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from tadam.nn.conv4 import Conv4
-from tadam.nn.square import square
+from tadam.nn.square import square, triangle_filter
 
 
 def test_images_of_the_right_size_are_left_alone():
@@ -11,15 +11,29 @@ def test_images_of_the_right_size_are_left_alone():
     assert square(images, 32) is images
 
 
-@pytest.mark.parametrize(("height", "width"), [(40, 64), (64, 40), (41, 64), (33, 32), (8, 5)])
-def test_the_middle_square_is_scaled(height, width):
+@pytest.mark.parametrize(
+    ("height", "width"), [(40, 64), (64, 40), (41, 64), (33, 32), (16, 17), (8, 5), (3, 1)]
+)
+def test_the_middle_square_is_scaled_as_pytorch_does_with_antialiasing(height, width):
     side = min(height, width)
     images = torch.full((1, 1, height, width), 9.0)
     top, left = (height - side) // 2, (width - side) // 2
     inside = torch.rand(side, side)
     images[0, 0, top : top + side, left : left + side] = inside
     alone = F.interpolate(inside[None, None], (16, 16), mode="bilinear", antialias=True)
-    assert torch.equal(square(images, 16), alone)
+    torch.testing.assert_close(square(images, 16), alone, atol=1e-6, rtol=0)
+
+
+def test_bytes_are_scaled_like_floats_and_give_floats():
+    images = torch.arange(2 * 3 * 40 * 37).reshape(2, 3, 40, 37).to(torch.uint8)
+    assert torch.equal(square(images, 8), square(images.float(), 8))
+
+
+def test_a_filter_adds_up_to_one_and_is_worked_out_by_hand_for_halving():
+    assert torch.equal(triangle_filter(5, 5), torch.eye(5))
+    expected = torch.tensor([[3.0, 3.0, 1.0, 0.0], [0.0, 1.0, 3.0, 3.0]]) / 7
+    torch.testing.assert_close(triangle_filter(4, 2), expected)
+    torch.testing.assert_close(triangle_filter(1001, 32).sum(dim=1), torch.ones(32))
 
 
 def test_fine_detail_becomes_grey_rather_than_an_alias():

@@ -1,12 +1,8 @@
 """Embedding images with a trained network, folded: ours against onnxruntime on the same network."""
 
-import importlib.util
-import logging
 import tempfile
-import warnings
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +15,9 @@ from tadam.benchmarks.results import TIMES, Measurement
 from tadam.benchmarks.targets import INFERENCE
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
 from tadam.errors import RunFailed
+from tadam.export import installed, onnx_model, save, session
 from tadam.nn.folded import fold
 
-NEEDED = ("onnx", "onnxscript", "onnxruntime")
 #: Largest difference relative to the largest feature; Winograd's convolution rounds differently.
 TOLERANCE = 1e-3
 
@@ -58,26 +54,12 @@ def our_features(width: int, image_size: int) -> Features:
 
 
 def export(width: int, image_size: int, file: Path) -> None:
-    """Writes the folded network as ONNX with any number of images; for a worker without kernels."""
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, we do not
-    with warnings.catch_warnings(action="ignore"):
-        torch.onnx.export(
-            _folded(width),
-            (random_images(image_size, count=2),),
-            file,
-            dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("images")},),
-            verbose=False,
-        )
+    """Writes the folded network as ONNX with any number of images."""
+    example = random_images(image_size, count=2)
+    save(onnx_model(_folded(width), example, "images", ["features"], {0: "count"}), file)
 
 
-@cache
-def _session(file: Path, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+_session = cache(session)
 
 
 def _onnx_run(file: Path, threads: int, image_size: int) -> partial[list[Features]]:
@@ -102,12 +84,12 @@ def against_onnxruntime(
 ) -> Measurement:
     """Both in turn, after a check that they give the same features."""
     where = f"width {width}"
-    if not all(importlib.util.find_spec(module) for module in NEEDED):
+    if not installed():
         note = "not run: pip install 'tadam[export]'"
         return Measurement("inference", INFERENCE, where, None, TIMES, note=note)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "network.onnx"
-        with Worker(threads, native=False) as exporter:
+        with Worker(threads) as exporter:
             exporter(export, width, image_size, file)
         with Worker(threads) as ours, Worker(threads) as theirs:
             features = theirs(onnx_features, file, threads, image_size)

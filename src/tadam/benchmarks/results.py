@@ -10,21 +10,21 @@ from tadam.errors import UserError
 
 FORMAT = "tadam bench 1"
 
-#: Units of a measurement: times as fast, a fraction of one, gigabytes of 1e9 bytes.
-TIMES, SHARE, GIGABYTES = "x", "share", "GB"
+#: Units of a measurement: times as fast, a fraction of one, gigabytes of 1e9 bytes, seconds.
+TIMES, SHARE, GIGABYTES, SECONDS = "x", "share", "GB", "s"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number that may be compared between runs and, but for memory, between machines.
+    """One number that may be compared between runs and, if it is a ratio, between machines.
 
     Attributes:
         part: Part of the benchmark that it belongs to.
         name: What was measured.
         setting: Where, such as `width 16`.
         value: None if it could not be measured; `note` says why.
-        unit: x, share or GB.
-        lower_is_better: For shares of time and for memory.
+        unit: x, share, GB or s.
+        lower_is_better: For shares of time, for memory and for what is waited for.
         note: What a reader must know.
         raw: What the value was computed from: seconds, rates.
     """

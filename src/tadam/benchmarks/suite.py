@@ -5,14 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
-from tadam.benchmarks import evaluation, inference, network, steps
+from tadam.benchmarks import evaluation, inference, network, prediction, startup, steps
 from tadam.benchmarks.machine import gemm_gflops, machine
 from tadam.benchmarks.results import SHARE, TIMES, Measurement, Report
 from tadam.benchmarks.worker import Worker
 from tadam.benchmarks.workload import Setup
 from tadam.errors import RunFailed, UserError
 
-PARTS = ("gemm", "step", "data", "evaluation", "inference", "scaling", "memory")
+PARTS = (
+    *("gemm", "step", "data", "evaluation", "inference", "prediction", "scaling", "memory"),
+    "startup",
+)
 _SIZES = {
     "way": (5, 10, 20),
     "shot": (1, 5, 10),
@@ -114,11 +117,13 @@ def jobs(plan: Plan) -> list[Job]:
         add("evaluation", "evaluation" + where, evaluation.against_naive, split, threads, *tasks)
         sizes = (width, size, threads)
         add("inference", "inference" + where, inference.against_onnxruntime, *sizes, *turns)
+        add("prediction", "prediction" + where, prediction.measure, split, threads, *turns)
     for name, setup in steps.growth_settings(base, plan.sizes).items():
         add("scaling", f"step, {name}", steps.growth, name, setup, threads, plan.seconds)
     for setup in plan.memory:
         where = f"memory, width {setup.width}, {setup.image_size} pixels"
         add("memory", where, steps.memory, setup, threads)
+    add("startup", "startup", startup.measure, plan.rounds)
     found.sort(key=lambda job: PARTS.index(job.part))
     return [job for job in found if job.part in plan.parts]
 

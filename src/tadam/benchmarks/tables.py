@@ -15,6 +15,7 @@ from tadam.benchmarks.targets import (
     MEMORY,
     MEMORY_TARGETS,
     SHARES,
+    STARTUP_TARGETS,
     STEP_NATIVE,
     STEP_PLAIN,
     STEP_SHARE,
@@ -55,6 +56,8 @@ def tables(report: Report) -> Iterator[Table | str]:
         if m.name == MEMORY:
             target = MEMORY_TARGETS.get(m.setting)
             yield f"{m.name}, {m.setting}: {m.text}" + (f", target {target:g} GB" if target else "")
+        if m.name in STARTUP_TARGETS:
+            yield f"{m.name}: {m.text}, target {STARTUP_TARGETS[m.name]:g} s"
     yield from dict.fromkeys(f"{m.name}: {m.note}" for m in report.measurements if m.note)
 
 

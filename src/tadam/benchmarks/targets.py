@@ -8,13 +8,17 @@ DATA = "data + augmentation / step"
 EVALUATION_PLAIN = "evaluation vs naive, no TEN"
 EVALUATION_CONDITIONED = "evaluation vs naive, TEN"
 INFERENCE = "inference vs onnxruntime"
+PREDICTION = "prediction vs one by one"
+FIT = "fit / pass over its images"
 STEP_SHARE = "step / GEMM rate"
 MEMORY = "peak memory of training"
+IMPORT = "import of tadam's classifier, beyond torch"
+HELP = "tadam --help"
 
 #: Which of them are percentages; the others say how many times as fast ours is.
 SHARES = (FORWARD, FORWARD_BACKWARD, DATA, STEP_SHARE)
 
-#: By name: the least (for shares of time the most) at each width.
+#: By name: the least (for shares of time and for fit the most) at each width.
 TARGETS: dict[str, dict[int, float]] = {
     FORWARD: {16: 0.7, 32: 1.3, 64: 1.7},
     FORWARD_BACKWARD: {16: 0.7, 32: 1.3, 64: 1.7},
@@ -24,10 +28,15 @@ TARGETS: dict[str, dict[int, float]] = {
     EVALUATION_PLAIN: {16: 5.0, 32: 5.0, 64: 5.0},
     EVALUATION_CONDITIONED: {16: 1.6, 32: 1.6, 64: 1.6},
     INFERENCE: {16: 1.0, 32: 1.3, 64: 1.6},
+    PREDICTION: {16: 3.0, 32: 3.0, 64: 3.0},
+    FIT: {16: 3.0, 32: 3.0, 64: 3.0},
 }
 
 #: Gigabytes that a step may need, by setting.
 MEMORY_TARGETS = {"width 64, 84x84": 6.0}
+
+#: Seconds that one may have to wait.
+STARTUP_TARGETS = {IMPORT: 0.2, HELP: 1.0}
 
 #: What would be better still.
 AIMS = {

@@ -27,9 +27,9 @@ SPLITS_FILE = "splits.toml"
 def class_files(folder: Path) -> dict[str, list[Path]]:
     """The image files of every class, classes and files sorted by name."""
     if not folder.is_dir():
-        raise UserError(f"the image folder {folder} does not exist: check the path after 'folder:'")
+        raise UserError(f"the image folder {folder} does not exist: check the path")
     classes = {
-        sub.name: sorted(f for f in sub.rglob("*") if _is_image(f, sub))
+        sub.name: image_files(sub)
         for sub in sorted(folder.iterdir())
         if sub.is_dir() and not sub.name.startswith(".")
     }
@@ -44,6 +44,11 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
                 f"class folder {folder / name} holds no image ({kinds}): fill or remove it"
             )
     return classes
+
+
+def image_files(folder: Path) -> list[Path]:
+    """The image files below a folder, sorted."""
+    return sorted(f for f in folder.rglob("*") if _is_image(f, folder))
 
 
 def _is_image(path: Path, folder: Path) -> bool:

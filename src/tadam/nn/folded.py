@@ -28,7 +28,9 @@ def _convolution(layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> n
         gamma, beta = _of_one_task(modulation)
         scale, shift = gamma * scale, gamma * shift + beta
     old = layer.conv
-    conv = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, padding=old.padding)  # type: ignore[arg-type]
+    # Without the weights that PyTorch would draw: they take time and the global random numbers.
+    sizes = (old.in_channels, old.out_channels, old.kernel_size)
+    conv: nn.Conv2d = torch.nn.utils.skip_init(nn.Conv2d, *sizes, padding=old.padding)  # type: ignore
     conv.weight = nn.Parameter(
         (old.weight * scale[:, None, None, None]).contiguous(memory_format=torch.channels_last),
         requires_grad=False,

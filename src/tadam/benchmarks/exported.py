@@ -1,0 +1,64 @@
+"""An exported file against the network it came from: images per second of both, in turn."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tadam.benchmarks.worker import in_turn, shortest, speedup
+from tadam.export import INPUT, random_images, session
+from tadam.predictor import Predictor
+
+BATCH = 32
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Images per second of both on the same images with as many threads.
+
+    Attributes:
+        ratio: How many times as fast onnxruntime is.
+        side: Of the images, in pixels: twice what the network takes.
+    """
+
+    pytorch: float
+    onnxruntime: float
+    ratio: float
+    threads: int
+    batch: int
+    side: int
+
+
+@torch.inference_mode()
+def compare_speed(
+    file: Path, predictor: Predictor, rounds: int = 3, seconds: float = 1.0
+) -> Speeds:
+    """Measures both from bytes to probabilities, preprocessing included.
+
+    Args:
+        file: What was exported.
+        predictor: What it was exported from.
+        rounds: Turns of each.
+        seconds: Length of a turn.
+    """
+    threads, side = torch.get_num_threads(), 2 * predictor.image_size
+    runtime = session(file, threads)
+    images = random_images(BATCH, side, side, predictor.channels)
+    tensor = torch.from_numpy(images)
+    device = predictor.prototypes.device
+    times = in_turn(
+        {
+            "pytorch": lambda s: shortest(lambda t: predictor(tensor.to(device)).cpu(), s),
+            "onnxruntime": lambda s: shortest(lambda t: runtime.run(None, {INPUT: images}), s),
+        },
+        rounds,
+        seconds,
+    )
+    return Speeds(
+        BATCH / min(times["pytorch"]),
+        BATCH / min(times["onnxruntime"]),
+        speedup(times["onnxruntime"], times["pytorch"]),
+        threads,
+        BATCH,
+        side,
+    )

@@ -1,0 +1,243 @@
+"""A user's images, of any kind and size, read in parallel and made ready for a network."""
+
+import io
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from tadam.data.decode import Pixels, decode_upright, upright
+from tadam.data.folder import image_files
+from tadam.errors import UserError
+
+#: Images that go through a network at once.
+BATCH = 64
+#: Images of one size are scaled together up to this many pixels: their floats are held at once.
+_BLOCK_PIXELS = 2**22
+_MOST_THREADS = 8
+THUMBNAIL_SIDE = 96
+
+Progress = Callable[[int, int], None]
+#: What a user may give as one image.
+Source = Path | Image.Image | Pixels
+
+
+def sources(images: Any) -> list[Source]:
+    """The single images that `images` means; nothing is read yet.
+
+    Args:
+        images: A path, a folder (all images below it), a PIL image, a uint8 array (H, W),
+            (H, W, C) or (N, H, W, C), or any sequence of paths, PIL images and arrays of one image.
+    """
+    if isinstance(images, (str, os.PathLike)):
+        path = Path(images)
+        return list(image_files(path)) if path.is_dir() else [path]
+    if isinstance(images, Image.Image):
+        return [images]
+    if isinstance(images, np.ndarray) and images.ndim > 1:
+        single = images.ndim == 2 or (images.ndim == 3 and images.shape[-1] in (1, 3, 4))
+        images = images[None] if single else images
+    try:
+        listed = list(images)
+    except TypeError:
+        raise UserError(
+            f"images must be paths, PIL images or uint8 arrays, got {type(images).__name__}"
+        ) from None
+    return [_source(image, number) for number, image in enumerate(listed)]
+
+
+def _source(image: Any, number: int) -> Source:
+    if isinstance(image, (str, os.PathLike)):
+        return Path(image)
+    if isinstance(image, Image.Image):
+        return image
+    array = np.asarray(image)
+    if array.dtype != np.uint8:
+        raise UserError(
+            f"image {number} is an array of {array.dtype}: give uint8 pixels from 0 to 255, a path "
+            "or a PIL image"
+        )
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or not array.size:
+        raise UserError(
+            f"image {number} is an array of shape {array.shape}: an image is (H, W) or (H, W, C) "
+            "with 1, 3 or 4 channels"
+        )
+    return array
+
+
+def name_of(source: Source, number: int) -> str:
+    """What to call an image in a sentence."""
+    return str(source) if isinstance(source, Path) else f"image {number}"
+
+
+def read(source: Source, number: int, size: int, channels: int) -> Pixels:
+    """The pixels of one image, (H, W, channels) uint8.
+
+    Args:
+        source: The image.
+        number: Its place among the others, for errors.
+        size: What it will be scaled to.
+        channels: 1 or 3.
+    """
+    if isinstance(source, Path):
+        pixels = decode_upright(source, size)
+    elif isinstance(source, Image.Image):
+        pixels = upright(source, name_of(source, number))
+    elif source.shape[2] == 4:
+        pixels = upright(Image.fromarray(source), name_of(source, number))
+    else:
+        pixels = source
+    if pixels.shape[2] == channels:
+        return pixels
+    if channels == 1:
+        return np.asarray(Image.fromarray(pixels).convert("L"))[:, :, None]
+    return np.repeat(pixels, channels, axis=2)
+
+
+def thumbnail(pixels: Pixels) -> bytes:
+    """A small JPEG of an image, (H, W, 1 or 3)."""
+    image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    content = io.BytesIO()
+    image.save(content, format="JPEG", quality=80)
+    return content.getvalue()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Images that are ready for a network.
+
+    Attributes:
+        rows: Their places in the list of sources; a broken one is missing.
+        x: (n, C, H, W), as `Backbone.preprocess` gives it.
+        thumbnails: A JPEG of each, if asked for.
+    """
+
+    rows: list[int]
+    x: Tensor
+    thumbnails: list[bytes]
+
+
+#: How many images a block had, and what they became: none of them, if one is broken.
+_Outcome = tuple[int, Prepared | UserError]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How images are made ready.
+
+    Attributes:
+        preprocess: (N, C, H, W) uint8 -> what the network takes.
+        size: Side of the images that the network takes.
+        channels: 1 or 3.
+        device: Where `preprocess` works.
+        thumbnails: Whether to make a small JPEG of each image too.
+    """
+
+    preprocess: Callable[[Tensor], Tensor]
+    size: int
+    channels: int
+    device: torch.device
+    thumbnails: bool = False
+
+    def batches(
+        self,
+        images: Sequence[Source],
+        progress: Progress | None = None,
+        problems: list[str] | None = None,
+    ) -> Iterator[Prepared]:
+        """Batches of about `BATCH` images, in order, read while the last batch is worked on.
+
+        Args:
+            images: What to read.
+            progress: Called with (images done, images in all).
+            problems: Gets a sentence for each image that is broken; without it the first such
+                sentence is raised.
+        """
+        pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS))
+        try:
+            waiting: list[Prepared] = []
+            done = 0
+            for count, block in _in_order(pool, self._prepare, _blocks(images)):
+                done += count
+                if isinstance(block, UserError):
+                    if problems is None:
+                        raise block
+                    problems.append(str(block))
+                else:
+                    waiting.append(block)
+                if waiting and (done == len(images) or sum(len(w.rows) for w in waiting) >= BATCH):
+                    yield _joined(waiting)
+                    waiting = []
+                if progress:
+                    progress(done, len(images))
+            if waiting:
+                yield _joined(waiting)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    @torch.inference_mode()
+    def _prepare(self, first: int, block: Sequence[Source]) -> _Outcome:
+        """Images of one size, or a single one; with several, all of them are arrays."""
+        try:
+            pixels = [
+                read(source, first + i, self.size, self.channels) for i, source in enumerate(block)
+            ]
+        except UserError as error:
+            return len(block), error
+        stack = torch.from_numpy(np.stack(pixels)).to(self.device)
+        return len(block), Prepared(
+            list(range(first, first + len(block))),
+            self.preprocess(stack.permute(0, 3, 1, 2)),
+            [thumbnail(p) for p in pixels] if self.thumbnails else [],
+        )
+
+
+def _blocks(images: Sequence[Source]) -> Iterator[tuple[int, Sequence[Source]]]:
+    """Number of the first image, and neighbours that can be scaled together."""
+    start = 0
+    while start < len(images):
+        first, stop = images[start], start + 1
+        if isinstance(first, np.ndarray):
+            most = min(BATCH, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
+            while stop < min(start + most, len(images)) and _alike(first, images[stop]):
+                stop += 1
+        yield start, images[start:stop]
+        start = stop
+
+
+def _alike(array: Pixels, other: Source) -> bool:
+    return isinstance(other, np.ndarray) and other.shape == array.shape
+
+
+def _in_order(
+    pool: ThreadPoolExecutor,
+    work: Callable[[int, Sequence[Source]], _Outcome],
+    blocks: Iterable[tuple[int, Sequence[Source]]],
+) -> Iterator[_Outcome]:
+    """What becomes of all blocks, in order, with a batch's worth of images under way."""
+    pending: deque[tuple[int, Future[_Outcome]]] = deque()
+    for first, block in blocks:
+        while pending and sum(count for count, _ in pending) >= BATCH:
+            yield pending.popleft()[1].result()
+        pending.append((len(block), pool.submit(work, first, block)))
+    while pending:
+        yield pending.popleft()[1].result()
+
+
+def _joined(parts: list[Prepared]) -> Prepared:
+    return Prepared(
+        [row for part in parts for row in part.rows],
+        torch.cat([part.x for part in parts]),
+        [jpeg for part in parts for jpeg in part.thumbnails],
+    )
