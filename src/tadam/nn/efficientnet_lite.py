@@ -98,7 +98,7 @@ class EfficientNetLite0(Backbone):
 
     The features are those before the 1x1 head that prepares ImageNet's own classes: shorter, and
     better on new classes. They are centred, which a cosine wants; the centre is part of a model's
-    file. FiLM reaches the projections of the last four bottlenecks.
+    file. FiLM reaches the projections of the last two bottlenecks.
 
     Args:
         image_size: Side of the input.
@@ -106,9 +106,9 @@ class EfficientNetLite0(Backbone):
     """
 
     #: Bottlenecks that FiLM does not reach.
-    plain_blocks = 12
-    conditioned_widths = (192, 192, 192, 320)
-    pre_pool_layers = (3,)
+    plain_blocks = 14
+    conditioned_widths = (192, 320)
+    pre_pool_layers = (1,)
     feature_mean: Tensor
 
     def __init__(self, image_size: int = 128, head: bool = False) -> None:

@@ -10,6 +10,7 @@ imagenet.safetensors; comparison.json has the figures. docs/imagenet.md explains
 import argparse
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from tadam.terminal import out, percent, progress_bar
 #: Validation tasks differ from those of the test classes, and from those trained on.
 SEEDS = {"val": 1_000_003, "test": 0}
 _WAY, _QUERIES, _AT_ONCE = 5, 100, 4
-_ALPHAS = np.geomspace(0.01, 1000, 251)
+_ALPHAS = np.geomspace(0.01, 1000, 101)
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,19 @@ class Comparison:
             for shot in (*SHOTS, 10)
         }
 
-    def measure(self, name: str, tail: Tail, distance: str, model: Tadam | None = None) -> Variant:
+    def measure_plain(self, name: str, tail: Tail, names: Iterable[str]) -> list[Variant]:
+        """Prototypes of unconditioned embeddings, with each of these distances."""
+        z = {split: features(tail, x) for split, x in self._x.items()}
+        return [self._measure(name, z, distance) for distance in names]
+
+    def measure_conditioned(self, name: str, model: Tadam) -> Variant:
+        """A model with a TEN on the tail and the cosine distance."""
+        return self._measure(name, self._x, "cosine", model)
+
+    def _measure(
+        self, name: str, inputs: dict[str, Tensor], distance: str, model: Tadam | None = None
+    ) -> Variant:
         """A variant's scores; alpha is the one with the lowest log loss on the validation tasks."""
-        inputs = self._x if model else {split: features(tail, x) for split, x in self._x.items()}
         d = {
             (split, shot): distances(episode, inputs[split], distance, model)
             for (split, shot), episode in self._episodes.items()
@@ -163,7 +174,8 @@ class Comparison:
         alpha = float(min(_ALPHAS, key=loss))
         scores = {key: score(d[key], labels[key], alpha) for key in d}
         split = {part: {shot: s for (p, shot), s in scores.items() if p == part} for part in SEEDS}
-        return Variant(name, tail.feature_size, distance, alpha, split["val"], split["test"])
+        size = model.backbone.feature_size if model else inputs["val"].shape[1]
+        return Variant(name, size, distance, alpha, split["val"], split["test"])
 
 
 def compare(folder: Path, image_size: int, tasks: int, steps: int, seed: int) -> list[Variant]:
@@ -188,17 +200,16 @@ def compare(folder: Path, image_size: int, tasks: int, steps: int, seed: int) ->
     comparison = Comparison(stores, {split: x[split] for split in SEEDS}, tasks)
     tail = Tail(whole)
     variants = [
-        comparison.measure(name, network, distance)
-        for name, network in (("after the head", Tail(headed)), ("before the head", tail))
-        for distance in DISTANCES
+        *comparison.measure_plain("after the head", Tail(headed), DISTANCES),
+        *comparison.measure_plain("before the head", tail, DISTANCES),
     ]
     whole.feature_mean.copy_(features(tail, x["train"]).mean(dim=0))
-    variants.append(comparison.measure("centred", tail, "cosine"))
+    variants += comparison.measure_plain("centred", tail, ["cosine"])
     best, ten = variants[-1], None
     if steps:
         with progress_bar("training the conditioning") as progress:
             model = train_conditioning(tail, stores["train"], x["train"], steps, seed, progress)
-        variants.append(comparison.measure("centred, conditioned", tail, "cosine", model))
+        variants.append(comparison.measure_conditioned("centred, conditioned", model))
         if variants[-1].merit > best.merit:
             best, ten = variants[-1], model.ten
     _save(folder / "imagenet.safetensors", whole, ten, best, steps)
@@ -256,7 +267,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--image-size", type=int, default=128)
     parser.add_argument("--tasks", type=int, default=500)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     _print(compare(options.out, options.image_size, options.tasks, options.steps, options.seed))
