@@ -43,15 +43,16 @@ def fitted(tadam, photos: Path, model: Path, tmp_path: Path) -> Path:
 
 
 def test_photos_are_sorted_by_three_commands(tadam, photos, labelled, model, tmp_path) -> None:
-    file, table = tmp_path / "photos.tadam", tmp_path / "out.csv"
+    file, table, page = (tmp_path / name for name in ("photos.tadam", "out.csv", "page.html"))
     result = tadam("fit", photos, "-o", file, "--model", model)
     assert result.code == 0
     assert "3 classes from 18 images" in result.out
-    result = tadam("predict", file, labelled, "--csv", table)
+    result = tadam("predict", file, labelled, "--csv", table, "--report", page)
     assert result.code == 0
     assert result.err == ""
     for subject in SUBJECTS:
         assert f"│ {subject} " in result.out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     with open(table, newline="", encoding="utf-8") as rows:
         read = list(csv.DictReader(rows))
     assert len(read) == 18

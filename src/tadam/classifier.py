@@ -111,7 +111,7 @@ class FewShotClassifier(Estimator):
         classes = class_array(given)
         if len(classes) < 2:
             raise UserError(f"there is one class only, {given[0]!r}: a classifier needs at least 2")
-        model, origin = _resolve(self.model)
+        model, origin = resolve_model(self.model)
         device = choose_device(self.device)
         backbone = model.to(device).backbone
         alpha = model.metric.alpha.item()
@@ -276,7 +276,7 @@ class FewShotClassifier(Estimator):
         return classifier
 
 
-def _resolve(model: str | Path | Tadam | Backbone | None) -> tuple[Tadam, ModelInfo | None]:
+def resolve_model(model: str | Path | Tadam | Backbone | None) -> tuple[Tadam, ModelInfo | None]:
     """A model of the caller's own, in evaluation mode, and the recipe behind it if there is one."""
     if isinstance(model, Backbone):
         metric = ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA)

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tadam.classifier import FewShotClassifier
+from tadam.classifier import FewShotClassifier, resolve_model
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
 from tadam.errors import UserError
 from tadam.evaluation import calibration_error, mean_and_interval
 from tadam.inference import answer, reader_of
-from tadam.modelfile import find_model, load_model
+from tadam.model import Tadam
+from tadam.nn.backbone import Backbone
 from tadam.reading import Progress
 
 
@@ -49,7 +50,7 @@ class Trust:
 
 
 def measure_trust(
-    model: str | Path,
+    model: str | Path | Tadam | Backbone | None,
     dataset: str,
     split: str = "test",
     way: int = 5,
@@ -63,7 +64,7 @@ def measure_trust(
     """Fits a classifier to each of many random tasks, and asks it about unknown classes as well.
 
     Args:
-        model: What `FewShotClassifier` takes as a name or path.
+        model: What `FewShotClassifier` takes.
         dataset: A name of the catalogue.
         split: train, val or test.
         way: Known classes of a task; there are as many unknown ones.
@@ -79,7 +80,7 @@ def measure_trust(
     store = load_split(DataConfig(dataset), split)
     source = f"the {split} split of {dataset}"
     sampler = EpisodeSampler(store, 2 * way, shot, queries, seed, balanced=True, source=source)
-    network, _ = load_model(find_model(model))
+    network, _ = resolve_model(model)
     rows = []
     calibrated, trained, truth = [], [], []
     for number in range(tasks):

@@ -1,6 +1,7 @@
 """Decoding: every common kind of image comes out square, upright and in the right colours."""
 
 import importlib
+import os
 import struct
 import threading
 import warnings
@@ -12,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tadam.data import decode as module
-from tadam.data.decode import decode
+from tadam.data.decode import decode, decode_upright, upright
 from tadam.errors import UserError
 
 # pytest undoes the filter that decode sets when it is imported; a test below shows it at work.
@@ -208,6 +209,50 @@ def test_a_jpeg_decoded_at_a_lower_scale_looks_like_the_whole(tmp_path, side):
     smooth.save(tmp_path / "a.png")
     fast, full = (decode(tmp_path / f"a.{kind}", SIZE).astype(int) for kind in ("jpg", "png"))
     assert np.abs(fast - full).mean() < 3
+
+
+@pytest.mark.parametrize("orientation", UPRIGHT)
+def test_a_whole_image_keeps_every_pixel_upright(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 50, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
+    expected = UPRIGHT[orientation](pixels)
+    np.testing.assert_array_equal(decode_upright(tmp_path / "a.png", SIZE), expected)
+    with Image.open(tmp_path / "a.png") as image:
+        np.testing.assert_array_equal(upright(image, "image 0"), expected)
+
+
+def test_a_whole_jpeg_is_decoded_at_a_lower_scale_but_at_least_at_twice_the_size(tmp_path):
+    Image.fromarray(quadrants(600)).resize((800, 600)).save(tmp_path / "a.jpg", quality=95)
+    height, width, _ = decode_upright(tmp_path / "a.jpg", SIZE).shape
+    assert 2 * SIZE <= height < 600
+    assert (height, width) == (75, 100)
+    assert decode_upright(tmp_path / "a.jpg", 299).shape == (600, 800, 3)
+
+
+def test_a_very_large_whole_image_is_reduced_by_whole_pixels(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_WHOLE_PIXELS", 1000)
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    expected = pixels.reshape(20, 3, 80, 3)[:, :, :78].reshape(20, 3, 26, 3, 3).mean(axis=(1, 3))
+    got = decode_upright(tmp_path / "a.png", SIZE)
+    assert got.shape == (20, 27, 3)  # 80 / 3, rounded up
+    assert np.abs(got[:, :26] - expected).max() <= 1
+
+
+def test_numbers_that_are_none_count_as_black(tmp_path):
+    values = np.kron(
+        np.array([[np.nan, 1], [np.inf, 4]], np.float32), np.ones((32, 32), np.float32)
+    )
+    Image.fromarray(values).save(tmp_path / "a.tiff")
+    assert_colours(tmp_path / "a.tiff", [[v] * 3 for v in (0, 64, 0, 255)])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    assert refusal(tmp_path / "a.png").endswith("is not a file: a pipe or a device holds no image")
 
 
 def refusal(path: Path) -> str:

@@ -30,7 +30,7 @@ def _convolution(layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> n
     old = layer.conv
     # Without the weights that PyTorch would draw: they take time and the global random numbers.
     sizes = (old.in_channels, old.out_channels, old.kernel_size)
-    conv: nn.Conv2d = torch.nn.utils.skip_init(nn.Conv2d, *sizes, padding=old.padding)  # type: ignore
+    conv: nn.Conv2d = torch.nn.utils.skip_init(nn.Conv2d, *sizes, padding=old.padding)
     conv.weight = nn.Parameter(
         (old.weight * scale[:, None, None, None]).contiguous(memory_format=torch.channels_last),
         requires_grad=False,
