@@ -44,7 +44,7 @@ def test_it_measures_every_variant_and_saves_a_model_that_can_be_read(tiny_data,
     assert euclidean.val[5].accuracy == squared.val[5].accuracy  # the same order of distances
     content = json.loads((tmp_path / "comparison.json").read_text())
     best = next(v for v in variants if v.name == content["best"])
-    assert best.merit == max(v.merit for v in variants[6:])
+    assert best is variants[7 if variants[7].merit > variants[6].merit + 0.005 else 6]
     model, info = load_model(tmp_path / "imagenet.safetensors")
     assert model.metric.alpha.item() == pytest.approx(best.alpha, rel=1e-5)
     assert (model.ten is not None) == (best.name == "centred, conditioned")
