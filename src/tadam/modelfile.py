@@ -153,7 +153,8 @@ def shipped_models() -> list[str]:
 
 def default_model() -> str:
     """The model that classifies photos best, of those that are here."""
-    return "imagenet" if EfficientNetLite0.is_installed() else "fc100"
+    usable = "imagenet" in shipped_models() and EfficientNetLite0.is_installed()
+    return "imagenet" if usable else "fc100"
 
 
 def find_model(name: str | Path) -> Path:
