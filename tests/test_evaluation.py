@@ -16,6 +16,7 @@ from tadam.errors import UserError
 from tadam.evaluation import (
     calibration_error,
     confusion_matrix,
+    evaluate,
     evaluate_tasks,
     images_at,
     mean_and_interval,
@@ -245,6 +246,31 @@ def test_progress_counts_tasks_and_the_result_is_json():
     record = json.loads(json.dumps(result.to_json()))
     assert (record["way"], record["shot"], record["tasks"], record["queries"]) == (3, 2, 30, 20)
     assert record["accuracy"] == result.accuracy
+
+
+def evaluate_on(store, tmp_path, monkeypatch):
+    """A saved model of 16 pixels and 3 channels, and its evaluation on the images of a store."""
+    monkeypatch.setattr(tadam.evaluation, "load_split", lambda data, split, progress: store)
+    model, info = make_model()
+    save_model(tmp_path / "model.safetensors", model, info)
+    path = tmp_path / "model.safetensors"
+    return model, evaluate(path, "fc100", way=3, shot=2, tasks=TASKS, queries=20)
+
+
+def test_images_of_another_size_are_scaled_to_the_models(tmp_path, monkeypatch):
+    images = make_store().images.repeat(2, axis=1).repeat(2, axis=2)
+    store = dataclasses.replace(make_store(), images=images)
+    model, found = evaluate_on(store, tmp_path, monkeypatch)
+    assert (
+        found.confusion
+        == evaluate_tasks(model, EpisodeSampler(store, 3, 2, 20, 0), TASKS).confusion
+    )
+
+
+def test_images_of_other_channels_are_a_mistake(tmp_path, monkeypatch):
+    store = dataclasses.replace(make_store(), images=make_store().images[..., :1])
+    with pytest.raises(UserError, match="takes images of 3 channels, fc100 has 1"):
+        evaluate_on(store, tmp_path, monkeypatch)
 
 
 def test_no_task_is_a_mistake():

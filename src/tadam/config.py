@@ -68,7 +68,7 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class BackboneConfig:
-    name: str = "resnet12"  # resnet12, conv4, or pixels (nothing learnt)
+    name: str = "resnet12"  # resnet12, conv4, efficientnet_lite0 (frozen), or pixels (no network)
     width: int = 64  # filters of the first block
     pools: int = 3  # blocks of ResNet-12 that end in a max-pool: paper's text 4, authors' code 3
     activation: str = "swish"  # swish or relu
@@ -77,7 +77,8 @@ class BackboneConfig:
     statistics: str = "batch"  # batch norm in training: over a process's batch, or each task's own
 
     def __post_init__(self) -> None:
-        _require_choice("backbone.name", self.name, ("resnet12", "conv4", "pixels"))
+        names = ("resnet12", "conv4", "efficientnet_lite0", "pixels")
+        _require_choice("backbone.name", self.name, names)
         _require(1 <= self.width <= 1024, "backbone.width", "between 1 and 1024", self.width)
         _require(0 <= self.pools <= 4, "backbone.pools", "between 0 and 4", self.pools)
         _require_choice("backbone.activation", self.activation, ("swish", "relu"))

@@ -97,7 +97,11 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
     console.print(
         f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
         f"  tadam evaluate {run.folder} --dataset shapes --shot 1\n"
-        "  tadam train images --dataset folder:PATH",
+        "  tadam train images --dataset folder:PATH\n"
+        "or classify photos by a few examples, without training, on ImageNet's features:\n"
+        "  pip install 'tadam[imagenet]'\n"
+        "  tadam fit FOLDER -o FILE.tadam",
+        markup=False,
         soft_wrap=True,
     )
     return report

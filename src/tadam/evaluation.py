@@ -85,7 +85,7 @@ def evaluate(
 
     Args:
         model: A run folder or a weights file.
-        dataset: A name of the catalogue, or folder:PATH; read at the model's image size.
+        dataset: A name of the catalogue, or folder:PATH; scaled to the model's image size.
         split: train, val or test.
         way: Classes in a task.
         shot: Support images of a class.
@@ -105,11 +105,10 @@ def evaluate(
         ranks.first_here(lambda: load_split(data, split, progress))
         with ranks.agreed():
             store = load_split(data, split, progress)
-            spec = info.spec
-            if (store.channels, store.image_size) != (spec.channels, spec.image_size):
+            if store.channels != info.spec.channels:
                 raise UserError(
-                    f"{model} takes {spec.image_size}-pixel images of {spec.channels} channels, "
-                    f"{dataset} has {store.image_size} pixels and {store.channels} channels"
+                    f"{model} takes images of {info.spec.channels} channels, "
+                    f"{dataset} has {store.channels}: evaluate it on other data"
                 )
             source = f"the {split} split of {dataset}"
             sampler = EpisodeSampler(store, way, shot, queries, seed, source=source)

@@ -13,6 +13,7 @@ from tadam.metric import ScaledMetric, prototypes
 from tadam.nn.backbone import Backbone
 from tadam.nn.conv4 import Conv4
 from tadam.nn.conv_unit import initialise_convolutions
+from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.nn.film import Film
 from tadam.nn.pixels import Pixels
 from tadam.nn.resnet12 import ResNet12
@@ -124,7 +125,7 @@ class InputSpec:
 
 
 def build_model(config: Config, spec: InputSpec) -> Tadam:
-    """The model of a recipe, its weights not yet set; see `initialise`."""
+    """The model of a recipe, its weights not yet set; see `initialise` and `load_model`."""
     # PyTorch's constructors draw from the global RNG; leave that as it was.
     with torch.random.fork_rng(devices=[]):
         backbone = _build_backbone(config.backbone, spec)
@@ -152,6 +153,8 @@ def build_model(config: Config, spec: InputSpec) -> Tadam:
 def _build_backbone(config: BackboneConfig, spec: InputSpec) -> Backbone:
     if config.name == "pixels":
         return Pixels(spec.channels, spec.image_size)
+    if config.name == "efficientnet_lite0":
+        return EfficientNetLite0(spec.image_size)
     if config.name == "conv4":
         return Conv4(
             spec.channels, config.width, config.embedding, config.activation, spec.image_size
@@ -162,6 +165,8 @@ def _build_backbone(config: BackboneConfig, spec: InputSpec) -> Backbone:
 def initialise(model: Tadam, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
     """Draws the initial weights from the recipe's seed and sets the input normalisation.
 
+    A pretrained backbone has both already.
+
     Args:
         model: Initialised in place.
         config: The recipe.
@@ -169,11 +174,12 @@ def initialise(model: Tadam, config: Config, mean: Sequence[float], std: Sequenc
         std: Per-channel standard deviation of the training images.
     """
     generator = torch.Generator().manual_seed(config.run.seed)
-    initialise_convolutions(model.backbone, config.backbone.initialisation, generator)
+    if not model.backbone.load_pretrained():
+        initialise_convolutions(model.backbone, config.backbone.initialisation, generator)
+        model.backbone.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
+        model.backbone.pixel_std.copy_(torch.tensor(std)[:, None, None])
     if model.ten is not None:
         initialise_ten(model.ten, generator)
     if model.auxiliary_head is not None:
         nn.init.xavier_uniform_(model.auxiliary_head.weight, generator=generator)
         nn.init.zeros_(model.auxiliary_head.bias)
-    model.backbone.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
-    model.backbone.pixel_std.copy_(torch.tensor(std)[:, None, None])

@@ -18,6 +18,7 @@ from tadam.config import Config
 from tadam.errors import UserError
 from tadam.files import write_with
 from tadam.model import InputSpec, Tadam, build_model
+from tadam.nn.efficientnet_lite import EfficientNetLite0
 
 FORMAT = 1
 BEST = "best.safetensors"
@@ -126,6 +127,7 @@ def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
     check_fit(tensors, expected, path)
     model = build_model(info.config, info.spec)
     model.load_state_dict(tensors)
+    model.backbone.load_pretrained()
     return model.eval()
 
 
@@ -151,7 +153,8 @@ def shipped_models() -> list[str]:
 
 def default_model() -> str:
     """The model that classifies photos best, of those that are here."""
-    return "fc100"
+    usable = "imagenet" in shipped_models() and EfficientNetLite0.is_installed()
+    return "imagenet" if usable else "fc100"
 
 
 def find_model(name: str | Path) -> Path:

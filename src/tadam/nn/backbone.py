@@ -13,7 +13,8 @@ class Backbone(nn.Module):
     """Embeds images, optionally modulated by FiLM.
 
     A subclass defines `embed`, and sets `feature_size` and, if FiLM can reach it,
-    `conditioned_widths`; it may replace `preprocess`.
+    `conditioned_widths`; it may replace `preprocess` and
+    `load_pretrained`.
 
     Attributes:
         feature_size: Length D of an embedding.
@@ -55,6 +56,10 @@ class Backbone(nn.Module):
         x = square(images, self.image_size).to(self.pixel_mean.dtype)
         x = (x - self.pixel_mean) / self.pixel_std
         return x.contiguous(memory_format=torch.channels_last)
+
+    def load_pretrained(self) -> bool:
+        """Fills in weights that are not kept in a model's file; False if there are none."""
+        return False
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, C, H, W) -> (T*N, D); `film` has an entry per conditioned layer."""

@@ -4,6 +4,8 @@ Batch norm and FiLM are each a scale and a shift of a convolution's filters once
 the task are settled, so they are folded into its weights and bias.
 """
 
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,6 +15,7 @@ from tadam.native.convolution import convolve_and_finish, pack, pays
 from tadam.nn.backbone import Backbone
 from tadam.nn.conv4 import Conv4
 from tadam.nn.conv_unit import ACTIVATIONS, ConvNorm, ConvUnit
+from tadam.nn.efficientnet_lite import EfficientNetLite0, FrozenConv, InvertedBottleneck
 from tadam.nn.film import Film
 from tadam.nn.norm import running_affine
 from tadam.nn.resnet12 import ResidualBlock, ResNet12
@@ -22,10 +25,8 @@ def _convolution(layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> n
     """The layer's convolution with batch norm and one task's FiLM, (1, C) each, in it."""
     scale, shift = running_affine(layer.norm)
     if modulation is not None:
-        gamma, beta = modulation
-        if len(gamma) != 1:
-            raise ValueError(f"a network is folded for one task, not for {len(gamma)}")
-        scale, shift = gamma[0] * scale, gamma[0] * shift + beta[0]
+        gamma, beta = _of_one_task(modulation)
+        scale, shift = gamma * scale, gamma * shift + beta
     old = layer.conv
     # Without the weights that PyTorch would draw: they take time and the global random numbers.
     sizes = (old.in_channels, old.out_channels, old.kernel_size)
@@ -36,6 +37,14 @@ def _convolution(layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> n
     )
     conv.bias = nn.Parameter(shift.clone(), requires_grad=False)
     return conv
+
+
+def _of_one_task(modulation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """gamma and beta, (C,) each."""
+    gamma, beta = modulation
+    if len(gamma) != 1:
+        raise ValueError(f"a network is folded for one task, not for {len(gamma)}")
+    return gamma[0], beta[0]
 
 
 class FoldedUnit(nn.Module):
@@ -111,6 +120,21 @@ class FoldedNetwork(nn.Module):
         return x.flatten(1) if self.flat else x.mean(dim=(2, 3))
 
 
+def _folded_efficientnet(backbone: EfficientNetLite0, film: Film | None) -> EfficientNetLite0:
+    """A copy with FiLM in its weights, which from now on are part of its state."""
+    network = copy.deepcopy(backbone)
+    for layer in network.modules():
+        if isinstance(layer, FrozenConv):
+            layer.register_buffer("weight", layer.weight)
+            layer.register_buffer("bias", layer.bias)
+    for block, modulation in zip(network.blocks[network.plain_blocks :], film or (), strict=False):
+        if modulation is not None and isinstance(block, InvertedBottleneck):
+            gamma, beta = _of_one_task(modulation)
+            block.project.weight *= gamma[:, None, None, None]
+            block.project.bias.mul_(gamma).add_(beta)
+    return network
+
+
 class ForOneTask(nn.Module):
     """Any other backbone, as it is, with a task's FiLM kept beside it."""
 
@@ -147,4 +171,6 @@ def fold(backbone: Backbone, film: Film | None = None) -> nn.Module:
             for i, unit in enumerate(backbone.units)
         ]
         return FoldedNetwork(stages, flat=backbone.flat).eval()
+    if isinstance(backbone, EfficientNetLite0):
+        return _folded_efficientnet(backbone, film).eval()
     return ForOneTask(backbone, film).eval()

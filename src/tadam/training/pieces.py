@@ -53,7 +53,8 @@ class Pieces:
                 f"{self._count} pieces: set it to at least {self._count}"
             )
         constant = ("pixel_mean", "pixel_std")
-        self._buffers = [b for name, b in backbone.named_buffers() if name not in constant]
+        stored = backbone.state_dict().keys() - constant  # what is not stored is not learnt
+        self._buffers = [b for name, b in backbone.named_buffers() if name in stored]
         self._statistics = [b for b in self._buffers if b.is_floating_point()]
 
     def of(self, total: int) -> Iterator[Piece]:

