@@ -1,4 +1,4 @@
-"""The card of the shipped model fc100 says what was measured, and of the weights that are shipped."""
+"""The card of the shipped model fc100 says what was measured, and with which weights."""
 
 import json
 from pathlib import Path
