@@ -1,1 +1,0 @@
-cd /work/wt-fused && for f in affine convolution norm; do g++ -O3 -std=c++17 -fno-math-errno -Wno-psabi -Wno-ignored-attributes -fopenmp -fPIC -c src/tadam/native/$f.cpp -o /tmp/fused_$f.o || exit 1; done; g++ -shared -fopenmp /tmp/fused_*.o -o src/tadam/native/_kernels.cpython-311-x86_64-linux-gnu.so
