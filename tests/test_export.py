@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from tadam import __version__, export
 from tadam.benchmarks.exported import compare_speed
+from tadam.classifier import FewShotClassifier
 from tadam.errors import RunFailed, UserError
 from tadam.nn.backbone import Backbone
 from tadam.nn.conv4 import Conv4
 from tadam.nn.conv_unit import initialise_convolutions
+from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.nn.film import Film
 from tadam.nn.pixels import Pixels
 from tadam.nn.resnet12 import ResNet12
@@ -101,6 +103,17 @@ def test_any_batch_of_any_size_gets_pytorchs_answers(exported, count, height, wi
     np.testing.assert_allclose(distance, nearest, atol=1e-4)
     assert distance.shape == (count,)
     assert expected.max() - expected.min() > 0.05
+
+
+@pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
+def test_the_shipped_imagenet_model_is_exported(tmp_path: Path) -> None:
+    support = export.random_images(6, 70, 90, 3)
+    classifier = FewShotClassifier("imagenet", device="cpu").fit(support, [0, 1, 2] * 2)
+    file = tmp_path / "imagenet.onnx"
+    export.export(file, classifier.predictor_, [0, 1, 2], 1.0)
+    images = export.random_images(3, 131, 64, 3)
+    probabilities, _ = export.session(file).run(None, {"images": images})
+    np.testing.assert_allclose(probabilities, classifier.predict_proba(images), atol=1e-4)
 
 
 def test_one_file_says_what_it_is_and_nothing_of_this_machine(exported) -> None:

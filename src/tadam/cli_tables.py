@@ -34,7 +34,9 @@ Out = Annotated[
 PaperDataset = Annotated[str, typer.Option("--dataset", help="fc100 or mini_imagenet.")]
 Preset = Annotated[
     str,
-    typer.Option(help="cpu: a row in 20 minutes on two cores; paper: the full setting, for a GPU."),
+    typer.Option(
+        help="cpu: at most 20 minutes a row on two cores; paper: the full one, for a GPU."
+    ),
 ]
 Rows = Annotated[
     str | None, typer.Option(help="Comma-separated rows, all unless given.", metavar="NAMES")
