@@ -57,6 +57,7 @@ class AugmentConfig:
     brightness: float = 0.0  # multiply by a factor from 1 ± this; likewise the next two
     contrast: float = 0.0
     saturation: float = 0.0
+    rotated_classes: bool = False  # a class turned by 90, 180 or 270 degrees is another class
 
     def __post_init__(self) -> None:
         ok = 0 <= self.crop_padding <= 64

@@ -30,6 +30,16 @@ def test_a_class_range_of_a_class_range_still_finds_its_images(make_store):
     assert part.offsets.tolist() == [0, 4]
 
 
+def test_a_rotated_store_has_each_class_four_times(make_store):
+    store = make_store([1, 2])
+    turned = store.rotated()
+    assert turned.counts.tolist() == [1] * 4 + [2] * 4
+    assert turned.class_names[:2] == ("c0/rot000", "c0/rot090")
+    np.testing.assert_array_equal(turned.images[0], store.images[0])
+    np.testing.assert_array_equal(turned.images[1][0], store.images[0][:, -1])  # counter-clockwise
+    np.testing.assert_array_equal(turned.images[6:8], np.rot90(store.images[1:], axes=(1, 2)))
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_channel_statistics_are_numpys(make_store, channels):
     store = make_store([30, 20], size=5, channels=channels)

@@ -271,3 +271,17 @@ def test_validation_has_its_own_way_or_that_of_training(
     trainer, validation = prepare(config, "cpu")
     assert trainer.config.episode.way == 3
     assert validation.way == way
+
+
+def test_turned_classes_are_classes_of_training_and_not_of_validation(
+    make_store: Callable[..., ImageStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store([6] * 4, size=16)
+    splits = {"train": store, "val": store, "test": store}
+    monkeypatch.setattr("tadam.training.run.load_splits", lambda *_: splits)
+    config = Config().with_settings([*SETTINGS, "augment.rotated_classes=true"])
+    trainer, validation = prepare(config, "cpu")
+    assert len(trainer.store.class_names) == 16
+    assert trainer.model.auxiliary_head is not None
+    assert trainer.model.auxiliary_head.out_features == 16
+    assert validation.store is store

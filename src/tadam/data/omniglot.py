@@ -44,7 +44,6 @@ VAL_ALPHABETS = frozenset(
     {"Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhedruli_(Georgian)"}
 )
 FIRST_OF_TEST = "Gurmukhi/character42"  # and of the evaluation alphabets all that follow
-_ROTATIONS = ("rot000", "rot090", "rot180", "rot270")  # counter-clockwise
 
 
 def split_of(archive: str, character: str) -> str:
@@ -82,7 +81,7 @@ def load_rotated(
     root: Path, config: DataConfig, progress: Progress | None = None
 ) -> dict[str, ImageStore]:
     """The same with four classes for every character."""
-    return {split: _rotated(store) for split, store in load(root, config, progress).items()}
+    return {split: store.rotated() for split, store in load(root, config, progress).items()}
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
@@ -126,15 +125,6 @@ def _drawings(path: Path) -> Iterator[tuple[str, bytes]]:
 def _ink(content: bytes, name: str, size: int) -> Pixels:
     """(size, size, 1), white on black."""
     return 255 - decode_bytes(content, name, size)[:, :, :1]
-
-
-def _rotated(store: ImageStore) -> ImageStore:
-    turned: list[npt.NDArray[np.uint8]] = []
-    for start, stop in zip(store.offsets[:-1], store.offsets[1:], strict=True):
-        turned += [np.rot90(store.images[start:stop], k, axes=(1, 2)) for k in range(4)]
-    names = [f"{name}/{turn}" for name in store.class_names for turn in _ROTATIONS]
-    counts = np.repeat(store.counts, len(_ROTATIONS)).tolist()
-    return ImageStore.from_counts(np.concatenate(turned), counts, names)
 
 
 def _digest(path: Path) -> str:

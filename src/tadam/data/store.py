@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+_TURNS = ("rot000", "rot090", "rot180", "rot270")  # counter-clockwise
+
 
 @dataclass(frozen=True)
 class ImageStore:
@@ -56,6 +58,14 @@ class ImageStore:
             self.offsets[start : stop + 1] - first,
             self.class_names[start:stop],
         )
+
+    def rotated(self) -> "ImageStore":
+        """Each class four times: upright and, as classes of their own, turned by 90, 180, 270."""
+        turned: list[npt.NDArray[np.uint8]] = []
+        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            turned += [np.rot90(self.images[start:stop], k, axes=(1, 2)) for k in range(4)]
+        names = [f"{name}/{turn}" for name in self.class_names for turn in _TURNS]
+        return ImageStore.from_counts(np.concatenate(turned), self.counts.repeat(4).tolist(), names)
 
     def channel_statistics(self, most: int = 10_000) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel on the 0-255 scale.

@@ -119,6 +119,8 @@ class _Run:
             require_tensorboard()
         splits = load_splits(config.data, reporter.reading if reporter else None)
         store, validation = splits["train"], config.validation
+        if config.augment.rotated_classes:
+            store = store.rotated()
         classes = len(store.class_names) if config.auxiliary.enabled else 0
         self.spec = InputSpec(store.channels, store.image_size, classes)
         self.config, self.folder, self.reporter, self.ranks = config, folder, reporter, ranks
