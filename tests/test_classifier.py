@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from tadam import FewShotClassifier, UserError
 from tadam.modelfile import save_model
 from tadam.nn.backbone import Backbone
+from tadam.nn.folded import FoldedNetwork
 from tadam.nn.pixels import Pixels
+from tadam.nn.resnet12 import ResNet12
 from toy_backbones import Colours, blobs, random_model
 
 
@@ -76,17 +79,30 @@ def test_unequal_shots_give_each_class_the_mean_of_its_own_images(name):
 
 
 @pytest.mark.parametrize("conditioned", [True, False])
-def test_fit_costs_at_most_three_passes_over_the_support_set(conditioned, monkeypatch):
+def test_fit_costs_a_pass_and_a_conditioned_model_two(conditioned, monkeypatch):
     model, _ = random_model(conditioning={"enabled": conditioned})
-    seen = []
-    stem = "tadam.nn.folded.FoldedNetwork.forward"
-    from tadam.nn.folded import FoldedNetwork
+    seen = {FoldedNetwork: 0, ResNet12: 0}
 
-    forward = FoldedNetwork.forward
-    monkeypatch.setattr(stem, lambda self, x: seen.append(len(x)) or forward(self, x))
+    def counted(self, x, forward):
+        seen[type(self)] += len(x)
+        return forward(self, x)
+
+    for kind in seen:
+        monkeypatch.setattr(kind, "forward", partialmethod(counted, forward=kind.forward))
     images, labels = blobs(4, 5)
     FewShotClassifier(model).fit(images, labels)
-    assert sum(seen) == (2 if conditioned else 1) * 20
+    assert seen == {FoldedNetwork: 20, ResNet12: 20 if conditioned else 0}
+
+
+def test_fit_leaves_a_model_that_is_given_as_it_was():
+    model, _ = random_model()
+    model.train()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    images, labels = blobs(4, 5)
+    FewShotClassifier(model).fit(images, labels)
+    assert all(module.training for module in model.modules())
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
 
 
 def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(monkeypatch):

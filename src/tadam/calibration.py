@@ -74,18 +74,23 @@ def calibrated_alpha(left_out: LeftOut, trained: float) -> float:
     if not len(left_out.labels):
         return trained
     distances = left_out.distances.cpu().double()
-    own = distances.gather(1, left_out.labels.cpu()[:, None])[:, 0]
+    own = distances.gather(1, left_out.labels.cpu()[:, None])
 
-    def loss(log_alpha: float) -> float:
-        alpha = math.exp(log_alpha)
-        fit = (torch.logsumexp(-alpha * distances, dim=1) + alpha * own).sum().item()
+    def loss(log_alpha: Tensor) -> Tensor:
+        """Of each of several, (A,)."""
+        fit = torch.zeros_like(log_alpha)
+        for part in (distances - own).split(
+            max(1, _ELEMENTS // (len(log_alpha) * distances.shape[1]))
+        ):
+            scaled = -log_alpha.exp()[:, None, None] * part  # (A, n, K)
+            fit += scaled.logsumexp(dim=2).sum(dim=1)
         return fit + (log_alpha - math.log(trained)) ** 2 / (2 * PRIOR_SPREAD**2)
 
     low, high = (math.log(trained) + sign * math.log(_MOST_CHANGE) for sign in (-1, 1))
     for _ in range(4):  # each round keeps the grid's best point and its two neighbours
+        grid = torch.linspace(low, high, 25, dtype=torch.float64)
+        best = grid[loss(grid).argmin()].item()
         step = (high - low) / 24
-        grid = [low + i * step for i in range(25)]
-        best = min(grid, key=loss)
         low, high = max(low, best - step), min(high, best + step)
     return math.exp(best)
 

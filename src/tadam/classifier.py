@@ -5,6 +5,7 @@ It keeps scikit-learn's contract by its methods alone, so scikit-learn need not 
 
 import copy
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,30 +112,31 @@ class FewShotClassifier(Estimator):
         classes = class_array(given)
         if len(classes) < 2:
             raise UserError(f"there is one class only, {given[0]!r}: a classifier needs at least 2")
-        model, origin = resolve_model(self.model)
         device = choose_device(self.device)
-        backbone = model.to(device).backbone
+        model, origin = resolve_model(self.model, device)
+        backbone, ten = model.backbone, model.ten
         alpha = model.metric.alpha.item()
         distance = next(name for name, f in DISTANCES.items() if f is model.metric.distance)
         c = torch.zeros(len(classes), backbone.feature_size, device=device)
-        predictor = Predictor(backbone, None, distance, c, alpha)
-        reader = reader_of(predictor, thumbnails=True)
+        predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
+        reader = reader_of(backbone, thumbnails=True)
         batches: Iterable[Prepared] = reader.batches(found, progress, problems)
         size = 4 * len(found) * reader.channels * reader.size**2
-        if model.ten is not None and size <= _KEPT_BYTES:
+        if ten is not None and size <= _KEPT_BYTES:
             batches = list(batches)
-        rows, z, thumbnails = embed(predictor.network, batches)  # first pass
+        # A network that is used for one pass only is not worth folding.
+        rows, z, thumbnails = embed(predictor.network if predictor else backbone, batches)
         numbers = class_numbers([given[row] for row in rows], classes)
-        if model.ten is not None:
+        if predictor is None:
             with torch.no_grad():
                 labels = torch.from_numpy(numbers).to(device)
                 film = model.film_from(z[None], labels[None], len(classes))
             predictor = Predictor(backbone, film, distance, c, alpha)
             if not isinstance(batches, list):
-                batches = reader.batches([found[row] for row in rows])
+                batches = replace(reader, thumbnails=False).batches([found[row] for row in rows])
             _, z, _ = embed(predictor.network, batches)  # second pass
         self.origin_, self.backbone_, self.trained_alpha_ = origin, backbone, alpha
-        self.predictor_ = predictor.to(device).eval()
+        self.predictor_ = predictor.eval()
         self._settle(classes, z, numbers, by_class(thumbnails, numbers, len(classes)))
         return self
 
@@ -157,7 +159,7 @@ class FewShotClassifier(Estimator):
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
         classes = class_array([*old, *given])
-        batches = reader_of(self.predictor_, thumbnails=True).batches(found, progress, problems)
+        batches = reader_of(self.backbone_, thumbnails=True).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
         pictures: list[list[bytes]] = [[] for _ in classes]
@@ -204,7 +206,7 @@ class FewShotClassifier(Estimator):
         """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
-        answers = answer(self.predictor_, reader_of(self.predictor_).batches(sources(images)))
+        answers = answer(self.predictor_, reader_of(self.backbone_).batches(sources(images)))
         labels = self.classes_[answers.best]
         if reject:
             far = answers.far(self.reject_threshold_)
@@ -214,7 +216,7 @@ class FewShotClassifier(Estimator):
     def predict_proba(self, images: Any) -> npt.NDArray[np.float32]:
         """Probability of each class, (n, K), in the order of `classes_`."""
         self._check_fitted()
-        batches = reader_of(self.predictor_).batches(sources(images))
+        batches = reader_of(self.backbone_).batches(sources(images))
         return answer(self.predictor_, batches).probabilities
 
     def classify(
@@ -230,7 +232,7 @@ class FewShotClassifier(Estimator):
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
-        batches = reader_of(self.predictor_, thumbnails).batches(found, progress, problems)
+        batches = reader_of(self.backbone_, thumbnails).batches(found, progress, problems)
         answers = answer(self.predictor_, batches)
         far = answers.far(self.reject_threshold_) & reject
         labels = self.classes_[answers.best].tolist()
@@ -276,18 +278,31 @@ class FewShotClassifier(Estimator):
         return classifier
 
 
-def resolve_model(model: str | Path | Tadam | Backbone | None) -> tuple[Tadam, ModelInfo | None]:
-    """A model of the caller's own, in evaluation mode, and the recipe behind it if there is one."""
+def resolve_model(
+    model: str | Path | Tadam | Backbone | None, device: torch.device
+) -> tuple[Tadam, ModelInfo | None]:
+    """A model whose backbone is the caller's own, for evaluation, and the recipe behind it if any.
+
+    Args:
+        model: As for `FewShotClassifier`; an object is left as it is.
+        device: Where the model is needed.
+    """
+    origin = None
     if isinstance(model, Backbone):
         metric = ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA)
-        return Tadam(copy.deepcopy(model), metric, None, "mean", 0).eval(), None
-    if isinstance(model, Tadam):
-        return copy.deepcopy(model).eval(), None
-    if model is not None and not isinstance(model, (str, Path)):
+        found = Tadam(copy.deepcopy(model), metric, None, "mean", 0)
+    elif isinstance(model, Tadam):
+        # A TEN is most of a model's modules; where it need not move, a copy may share it.
+        shared = model.ten if model.metric.alpha.device == device else None
+        found = copy.deepcopy(model, {id(shared): shared})
+    elif model is None or isinstance(model, (str, Path)):
+        found, origin = load_model(find_model(default_model() if model is None else model))
+    else:
         raise UserError(
             f"model must be a name, a path, a Tadam or a Backbone, got {type(model).__name__}"
         )
-    return load_model(find_model(default_model() if model is None else model))
+    found.to(device).backbone.eval()
+    return found, origin
 
 
 def _positive(name: str, value: float | None) -> float | None:

@@ -8,7 +8,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from tadam.constant_weights import constant_weights
 from tadam.errors import UserError
+from tadam.nn.backbone import Backbone
 from tadam.predictor import Predictor
 from tadam.reading import BATCH, Prepared, Reader
 
@@ -41,15 +43,10 @@ class Answers:
         return self.distances > threshold
 
 
-def reader_of(predictor: Predictor, thumbnails: bool = False) -> Reader:
-    """Reads images as the predictor takes them."""
-    return Reader(
-        predictor.preprocess,
-        predictor.image_size,
-        predictor.channels,
-        predictor.prototypes.device,
-        thumbnails,
-    )
+def reader_of(backbone: Backbone, thumbnails: bool = False) -> Reader:
+    """Reads images as the backbone takes them."""
+    mean = backbone.pixel_mean
+    return Reader(backbone.preprocess, backbone.image_size, len(mean), mean.device, thumbnails)
 
 
 @torch.no_grad()
@@ -58,10 +55,11 @@ def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], T
     rows: list[int] = []
     parts: list[Tensor] = []
     thumbnails: list[bytes] = []
-    for batch in batches:
-        rows += batch.rows
-        parts.append(network(batch.x))
-        thumbnails += batch.thumbnails
+    with constant_weights():
+        for batch in batches:
+            rows += batch.rows
+            parts.append(network(batch.x))
+            thumbnails += batch.thumbnails
     if not parts:
         raise UserError("there is no image that can be read: check the files")
     return rows, torch.cat(parts), thumbnails

@@ -38,7 +38,7 @@ class Predictor(nn.Module):
         self.network = fold(backbone, film)
         self.distance = distance
         self.register_buffer("prototypes", prototypes)
-        self.register_buffer("alpha", torch.tensor(float(alpha)))
+        self.register_buffer("alpha", torch.tensor(float(alpha), device=prototypes.device))
 
     def embed(self, images: Tensor) -> Tensor:
         """uint8 (N, H, W, C) of any one size -> (N, D)."""

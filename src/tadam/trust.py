@@ -13,6 +13,7 @@ from tadam.classifier import FewShotClassifier, resolve_model
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
+from tadam.device import choose_device
 from tadam.errors import UserError
 from tadam.evaluation import calibration_error, mean_and_interval
 from tadam.inference import answer, reader_of
@@ -80,7 +81,7 @@ def measure_trust(
     store = load_split(DataConfig(dataset), split)
     source = f"the {split} split of {dataset}"
     sampler = EpisodeSampler(store, 2 * way, shot, queries, seed, balanced=True, source=source)
-    network, _ = resolve_model(model)
+    network, _ = resolve_model(model, choose_device(device))
     rows = []
     calibrated, trained, truth = [], [], []
     for number in range(tasks):
@@ -90,7 +91,7 @@ def measure_trust(
         classifier = FewShotClassifier(network, device=device).fit(store.images[support], labels)
         predictor = classifier.predictor_
         images = list(store.images[task.query[0]])
-        answers = answer(predictor, reader_of(predictor).batches(images))
+        answers = answer(predictor, reader_of(classifier.backbone_).batches(images))
         known = task.query_labels[0] < way
         far = answers.far(classifier.reject_threshold_)
         right = answers.best[known] == task.query_labels[0, known]

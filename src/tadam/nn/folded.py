@@ -21,22 +21,26 @@ from tadam.nn.norm import running_affine
 from tadam.nn.resnet12 import ResidualBlock, ResNet12
 
 
-def _convolution(layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> nn.Conv2d:
-    """The layer's convolution with batch norm and one task's FiLM, (1, C) each, in it."""
-    scale, shift = running_affine(layer.norm)
-    if modulation is not None:
-        gamma, beta = _of_one_task(modulation)
-        scale, shift = gamma * scale, gamma * shift + beta
-    old = layer.conv
-    # Without the weights that PyTorch would draw: they take time and the global random numbers.
-    sizes = (old.in_channels, old.out_channels, old.kernel_size)
-    conv: nn.Conv2d = torch.nn.utils.skip_init(nn.Conv2d, *sizes, padding=old.padding)
-    conv.weight = nn.Parameter(
-        (old.weight * scale[:, None, None, None]).contiguous(memory_format=torch.channels_last),
-        requires_grad=False,
-    )
-    conv.bias = nn.Parameter(shift.clone(), requires_grad=False)
-    return conv
+class FoldedConv(nn.Module):
+    """A convolution with batch norm and one task's FiLM, (1, C) each, in its weights."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __init__(self, layer: ConvNorm, modulation: tuple[Tensor, Tensor] | None) -> None:
+        super().__init__()
+        scale, shift = running_affine(layer.norm)
+        if modulation is not None:
+            gamma, beta = _of_one_task(modulation)
+            scale, shift = gamma * scale, gamma * shift + beta
+        weight = layer.conv.weight * scale[:, None, None, None]
+        self.register_buffer("weight", weight.contiguous(memory_format=torch.channels_last))
+        self.register_buffer("bias", shift.clone())
+        self.padding = layer.conv.padding
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C_in, H, W) -> (N, C_out, H, W)."""
+        return F.conv2d(x, self.weight, self.bias, padding=self.padding)
 
 
 def _of_one_task(modulation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -58,7 +62,7 @@ class FoldedUnit(nn.Module):
         extra_bias: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.conv = _convolution(unit, modulation)
+        self.conv = FoldedConv(unit, modulation)
         if extra_bias is not None:
             assert self.conv.bias is not None
             self.conv.bias += extra_bias
@@ -90,7 +94,7 @@ class FoldedBlock(nn.Module):
 
     def __init__(self, block: ResidualBlock, film: Film) -> None:
         super().__init__()
-        shortcut = _convolution(block.shortcut, None)
+        shortcut = FoldedConv(block.shortcut, None)
         bias, shortcut.bias = shortcut.bias, None
         pool = "up" if block.pool else None
         self.shortcut = shortcut
