@@ -70,7 +70,10 @@ def bench(
     if old:
         for difference in differences(old, report):
             console.print(f"not the same as in {compare_with}: {difference}", soft_wrap=True)
-        console.print(comparison_table(compare(old, report)))
+        changes = compare(old, report)
+        console.print(comparison_table(changes))
+        if left_out := len(old.measurements) - len(changes):
+            console.print(f"only in {compare_with}: {left_out} more measurements", soft_wrap=True)
     if file:
         write_text(file, json.dumps(report.to_json(), indent=2) + "\n")
         console.print(f"written: {file}", soft_wrap=True)

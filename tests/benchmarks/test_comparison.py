@@ -45,11 +45,10 @@ def test_a_share_of_time_that_rises_is_worse(old: float, new: float, verdict: st
     assert change.verdict == verdict
 
 
-def test_what_only_one_run_has_is_shown_without_a_verdict() -> None:
-    old = report(speed(2.0, "width 64"), speed(None, "width 32"))
-    changes = compare(old, report(speed(2.0, "width 16"), speed(1.0, "width 32")))
-    assert [c.measurement.setting for c in changes] == ["width 16", "width 32", "width 64"]
-    assert [(c.ratio, c.verdict) for c in changes] == [(None, "")] * 3
+def test_what_only_one_run_measured_is_left_out() -> None:
+    old = report(speed(2.0, "width 64"), speed(None, "width 32"), speed(3.0, "width 8"))
+    new = report(speed(2.0, "width 16"), speed(1.0, "width 32"), speed(3.0, "width 8"))
+    assert [change.new.setting for change in compare(old, new)] == ["width 8"]
 
 
 def test_another_machine_or_another_amount_of_work_is_named() -> None:

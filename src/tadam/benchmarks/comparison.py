@@ -15,38 +15,27 @@ class Change:
     """One measurement in both runs.
 
     Attributes:
-        ratio: new / old; None if one of them is missing or zero.
+        ratio: new / old.
         verdict: worse, better, or empty within 10%.
     """
 
-    old: Measurement | None
-    new: Measurement | None
-    ratio: float | None
+    old: Measurement
+    new: Measurement
+    ratio: float
     verdict: str
-
-    @property
-    def measurement(self) -> Measurement:
-        """Whichever is there."""
-        either = self.new or self.old
-        assert either is not None
-        return either
-
-
-def _change(old: Measurement | None, new: Measurement | None) -> Change:
-    if not (old and new and old.value and new.value):
-        return Change(old, new, None, "")
-    ratio = new.value / old.value
-    gain = 1 / ratio if new.lower_is_better else ratio
-    verdict = "worse" if gain < 1 / NOISE else "better" if gain > NOISE else ""
-    return Change(old, new, ratio, verdict)
 
 
 def compare(old: Report, new: Report) -> list[Change]:
-    """Every measurement of both runs: in the new one's order, then what only the old one has."""
-    changes = [_change(old.find(m.name, m.setting), m) for m in new.measurements]
-    return changes + [
-        _change(m, None) for m in old.measurements if new.find(m.name, m.setting) is None
-    ]
+    """What both runs measured, in the new one's order."""
+    changes = []
+    for m in new.measurements:
+        was = old.find(m.name, m.setting)
+        if was and was.value and m.value:
+            ratio = m.value / was.value
+            gain = 1 / ratio if m.lower_is_better else ratio
+            verdict = "worse" if gain < 1 / NOISE else "better" if gain > NOISE else ""
+            changes.append(Change(was, m, ratio, verdict))
+    return changes
 
 
 def differences(old: Report, new: Report) -> list[str]:

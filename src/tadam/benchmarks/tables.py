@@ -153,20 +153,13 @@ def _growth(report: Report) -> Table:
 def comparison_table(changes: list[Change]) -> Table:
     """Old, new and their ratio; what is worse by more than 10% stands out."""
     table = Table(title="Compared with the earlier run")
-    table.add_column("what", no_wrap=True)
+    table.add_column("what")
     table.add_column("where")
     for column in ("old", "new", "new / old", ""):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     styles = {"worse": "bold red", "better": "green", "": ""}
     for change in changes:
-        m, old, new = change.measurement, change.old, change.new
-        table.add_row(
-            m.name,
-            m.setting,
-            old.text if old else "-",
-            new.text if new else "-",
-            f"{change.ratio:.2f}" if change.ratio else "-",
-            change.verdict,
-            style=styles[change.verdict],
-        )
+        old, new, verdict = change.old, change.new, change.verdict
+        ratio, style = f"{change.ratio:.2f}", styles[verdict]
+        table.add_row(new.name, new.setting, old.text, new.text, ratio, verdict, style=style)
     return table

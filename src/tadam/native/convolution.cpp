@@ -18,9 +18,10 @@ namespace {
 constexpr int64_t RUN = 64;  // tiles that a thread takes alone
 constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights that stay in the cache
 constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
-constexpr int64_t FEW = 8;  // tiles of a thread's turn, together, or a whole row of them
-constexpr int64_t FILTERS = 128;  // whose gradient is made at a time, together
+constexpr int64_t FEW = 32;  // tiles of a thread's turn, together, or a whole row of them
+constexpr int64_t FILTERS = 128;  // of a thread's turn, together
 constexpr int64_t DEPTH = 256;  // of a product at a time: a panel of weights stays in the cache
+constexpr int64_t TILES = 128;  // of a product for the weights: two panels of them stay in the cache
 
 struct Plan {
     Shape in, out;
@@ -52,8 +53,8 @@ struct Plan {
     Tiles out_tiles(float *own, int64_t first, int64_t count) const {
         return {first, count, own + TAPS * in_plane(), out_channels, panel(), out_plane()};
     }
-    // Each worker's gradient of the transformed weights: of all of them alone, of a block together.
-    int64_t share_plane() const { return spaced(alone ? out.channels * in_channels : FILTERS * PANEL); }
+    // Each worker's gradient of the transformed weights.
+    int64_t share_plane() const { return spaced(out.channels * in_channels); }
     int64_t share_floats() const { return TAPS * share_plane(); }
     int64_t few() const { return std::max<int64_t>(1, FEW / in.tile_columns()) * in.tile_columns(); }
     int64_t part() const { return alone ? run : few(); }  // tiles
@@ -63,7 +64,7 @@ struct Plan {
     int64_t base_floats() const { return workers() * tile_floats() + threads * rows_floats(in); }
     int64_t forward_floats() const { return base_floats() + parts() * part_floats(); }
     int64_t backward_floats() const {
-        return base_floats() + threads * (share_floats() + rows_floats(in)) +
+        return base_floats() + workers() * share_floats() + threads * rows_floats(in) +
                in.images * 2 * in_channels;
     }
     float *own_rows(float *scratch) const {
@@ -87,13 +88,16 @@ void multiply(const Tiles &from, int64_t depth, const float *packed, const Tiles
                  from.count, std::min(DEPTH, depth - k), columns, k > 0});
 }
 
-// share = out' * in, or added to it: one of the 36 products, some filters, one panel of channels.
-void multiply_for_weights(const Tiles &out, int64_t filter, int64_t filters, const Tiles &in,
-                          int64_t panel, int64_t q, float *share, int64_t stride, bool add) {
-    for (int64_t k = 0; k < filters; k += PANEL)
-        product({out.at(0, filter + k) + q * out.plane, 1, out.row(), 0, in.count,
-                 in.at(0, panel * PANEL) + q * in.plane, in.row(), share + k * stride, stride,
-                 std::min(PANEL, filters - k), in.count, panel_width(in.channels, panel), add});
+// share = out' * in, or added to it: one of the 36 products, some filters, all channels.
+void multiply_for_weights(const Tiles &out, int64_t filter, int64_t end, const Tiles &in, int64_t q,
+                          float *share, bool add) {
+    for (int64_t n = 0; n < panels(in.channels); n++)
+        for (int64_t i = 0; i < in.count; i += TILES)
+            for (int64_t k = filter; k < end; k += PANEL)
+                product({out.at(i, k) + q * out.plane, 1, out.row(), 0, in.count,
+                         in.at(i, n * PANEL) + q * in.plane, in.row(),
+                         share + k * in.channels + n * PANEL, in.channels, std::min(PANEL, end - k),
+                         std::min(TILES, in.count - i), panel_width(in.channels, n), add || i > 0});
 }
 
 // Puts the parts' means and sums of squares together.
@@ -222,12 +226,13 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
     const Plan plan(threads, images, height, width, channels, filters);
     const Incoming incoming{gradient, scale, other, other_scale, shift, images / tasks};
     const int64_t columns = panels(channels), per_image = plan.in.tiles_per_image();
+    int64_t workers = 1;
     const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
     float *shares = scratch + plan.base_floats();
-    float *rows = shares + threads * plan.share_floats();
+    float *rows = shares + plan.workers() * plan.share_floats();
     float *of_images = rows + threads * rows_floats(plan.in);
     if (plan.alone) {
-        int64_t workers = 1, group = std::max<int64_t>(1, plan.run / per_image);  // images
+        int64_t group = std::max<int64_t>(1, plan.run / per_image);  // images
 #pragma omp parallel num_threads(int(threads))
         {
 #pragma omp single nowait
@@ -246,10 +251,7 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                     output_adjoint_tiles(&incoming, &plan.out, &m);
                     input_tiles(source, plan.in, v, plan.own_rows(scratch));
                     for (int64_t q = 0; q < TAPS; q++) {
-                        for (int64_t n = 0; n < columns; n++)
-                            multiply_for_weights(m, 0, filters, v, n, q,
-                                                 share + q * plan.share_plane() + n * PANEL,
-                                                 plan.in_channels, add);
+                        multiply_for_weights(m, 0, filters, v, q, share + q * plan.share_plane(), add);
                         for (int64_t n = 0; n < columns && gradient_x; n++)
                             multiply(m, filters, packed, v, q, n);
                     }
@@ -260,50 +262,42 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             }
             if (!add) std::memset(share, 0, plan.share_floats() * sizeof(float));
         }
-#pragma omp parallel for schedule(static) num_threads(int(threads))
-        for (int64_t k = 0; k < filters; k++) {
-            const Shares all{shares + k * plan.in_channels, workers, plan.share_floats(),
-                             plan.share_plane(), plan.in_channels, 1};
-            unpack_filters(&all, plan.in_channels, gradient_w + k * 9 * channels, channels, 0, false);
-        }
-        if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
-        return;
-    }
-    for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
-        int64_t count = std::min(plan.run, plan.tiles() - first);
-        Tiles v = plan.in_tiles(scratch, first, count), m = plan.out_tiles(scratch, first, count);
+    } else {
+        for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
+            int64_t count = std::min(plan.run, plan.tiles() - first);
+            Tiles v = plan.in_tiles(scratch, first, count), m = plan.out_tiles(scratch, first, count);
 #pragma omp parallel num_threads(int(threads))
-        {
-            float *share = shares + omp_get_thread_num() * plan.share_floats();
-            float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
+            {
+                float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
 #pragma omp for schedule(static)
-            for (int64_t i = 0; i < count; i += plan.few()) {
-                Tiles few = some_of(m, i, plan.few());
-                output_adjoint_tiles(&incoming, &plan.out, &few);
-                input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
-            }
-#pragma omp for collapse(2) schedule(static)
-            for (int64_t n = 0; n < columns; n++)
-                for (int64_t k = 0; k < filters; k += FILTERS) {
-                    int64_t some = std::min(FILTERS, filters - k);
-                    const Shares block{share, 1, 0, plan.share_plane(), PANEL, some};
-                    for (int64_t q = 0; q < TAPS; q++)
-                        multiply_for_weights(m, k, some, v, n, q, share + q * plan.share_plane(),
-                                             PANEL, false);
-                    unpack_filters(&block, PANEL, gradient_w + k * 9 * channels, channels, n * PANEL,
-                                   first > 0);
+                for (int64_t i = 0; i < count; i += plan.few()) {
+                    Tiles few = some_of(m, i, plan.few());
+                    output_adjoint_tiles(&incoming, &plan.out, &few);
+                    input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
                 }
-            if (gradient_x) {
 #pragma omp for collapse(2) schedule(static)
                 for (int64_t q = 0; q < TAPS; q++)
-                    for (int64_t n = 0; n < columns; n++) multiply(m, filters, packed, v, q, n);
+                    for (int64_t k = 0; k < filters; k += FILTERS)
+                        multiply_for_weights(m, k, std::min(k + FILTERS, filters), v, q,
+                                             shares + q * plan.share_plane(), first > 0);
+                if (gradient_x) {
+#pragma omp for collapse(2) schedule(static)
+                    for (int64_t q = 0; q < TAPS; q++)
+                        for (int64_t n = 0; n < columns; n++) multiply(m, filters, packed, v, q, n);
 #pragma omp for schedule(static)
-                for (int64_t i = 0; i < count; i += per_image) {
-                    Tiles image = some_of(v, i, per_image);
-                    input_adjoint_tiles(&image, &plan.in, own_rows, &source, gradient_x, of_images);
+                    for (int64_t i = 0; i < count; i += per_image) {
+                        Tiles image = some_of(v, i, per_image);
+                        input_adjoint_tiles(&image, &plan.in, own_rows, &source, gradient_x, of_images);
+                    }
                 }
             }
         }
+    }
+#pragma omp parallel for schedule(static) num_threads(int(threads))
+    for (int64_t k = 0; k < filters; k++) {
+        const Shares all{shares + k * plan.in_channels, workers, plan.share_floats(),
+                         plan.share_plane()};
+        unpack_filter(&all, gradient_w + k * 9 * channels, channels);
     }
     if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
 }

@@ -22,13 +22,12 @@ INLINE void transform_patch(Lanes *d, const Tiles &tiles, int64_t i, int64_t c) 
 }
 
 MULTIVERSIONED static void plain_tiles(const float *x, const Shape *s, const Tiles *tiles) {
-    for (int64_t i = 0; i < tiles->count; i++) {
-        Position p = position(*s, tiles->first + i);
-        bool inner = interior(*s, p);
-        for (int64_t c = 0; c < s->channels; c += LANES) {
-            int64_t count = std::min(LANES, s->channels - c);
+    for (int64_t c = 0; c < s->channels; c += LANES) {
+        int64_t count = std::min(LANES, s->channels - c);
+        for (int64_t i = 0; i < tiles->count; i++) {
+            Position p = position(*s, tiles->first + i);
             Lanes d[36];
-            if (inner && count == LANES) {
+            if (interior(*s, p) && count == LANES) {
                 const float *from = x + s->pixel(p.image, p.row - 1, p.column - 1) + c;
                 for (int k = 0; k < 6; k++)
                     for (int j = 0; j < 6; j++)
@@ -62,11 +61,11 @@ INLINE float *row_at(float *rows, const Shape &s, const Position &p, int k, int6
 MULTIVERSIONED static void activated_tiles(const Source *source, const Shape *s, const Tiles *tiles,
                                            float *rows) {
     int64_t across = s->tile_columns(), span = rows_span(*s);
-    for (int64_t i = 0; i < tiles->count; i += across) {
-        Position p = position(*s, tiles->first + i);
-        int64_t of_task = p.image / source->task_images * s->channels;
-        for (int64_t c = 0; c < s->channels; c += LANES) {
-            int64_t count = std::min(LANES, s->channels - c);
+    for (int64_t c = 0; c < s->channels; c += LANES) {
+        int64_t count = std::min(LANES, s->channels - c);
+        for (int64_t i = 0; i < tiles->count; i += across) {
+            Position p = position(*s, tiles->first + i);
+            int64_t of_task = p.image / source->task_images * s->channels;
             Lanes scale, shift;
             load(scale, source->scale + of_task + c, count);
             load(shift, source->shift + of_task + c, count);
@@ -312,14 +311,15 @@ INLINE void output_adjoint_tile(const Incoming &g, const Shape &s, const Positio
 
 MULTIVERSIONED static void output_adjoint_tiles(const Incoming *g, const Shape *s,
                                                 const Tiles *tiles) {
-    for (int64_t i = 0; i < tiles->count; i++) {
-        Position p = position(*s, tiles->first + i);
-        for (int64_t c = 0; c < s->channels; c += LANES) {
-            float *to = tiles->at(i, c);
-            if (at_edge(*s, p, c))
-                output_adjoint_tile<true>(*g, *s, p, c, to, tiles->plane);
-            else
-                output_adjoint_tile<false>(*g, *s, p, c, to, tiles->plane);
+    for (int64_t panel = 0; panel < s->channels; panel += PANEL)
+        for (int64_t i = 0; i < tiles->count; i++) {
+            Position p = position(*s, tiles->first + i);
+            for (int64_t c = panel; c < std::min(panel + PANEL, s->channels); c += LANES) {
+                float *to = tiles->at(i, c);
+                if (at_edge(*s, p, c))
+                    output_adjoint_tile<true>(*g, *s, p, c, to, tiles->plane);
+                else
+                    output_adjoint_tile<false>(*g, *s, p, c, to, tiles->plane);
+            }
         }
-    }
 }

@@ -62,37 +62,26 @@ MULTIVERSIONED static void pack_block(const float *w, float *packed, int64_t dep
 #endif
 }
 
-// Gradients of the transformed weights of `filters` filters, LANES or more channels at a time: `count`
-// shares to be added up, each of 36 planes (filters, stride).
+// Gradients of a filter's transformed weights: `count` shares to be added up, each of 36 planes.
 struct Shares {
     const float *values;
-    int64_t count, share, plane, stride, filters;
+    int64_t count, share, plane;
 };
 
-// Writes, or adds, the gradient of those filters from channel c on; w is that of the first of them.
-MULTIVERSIONED static void unpack_filters(const Shares *s, int64_t columns, float *w, int64_t channels,
-                                          int64_t c, bool add) {
-    for (int64_t k = 0; k < s->filters; k++)
-        for (int64_t j = 0; j < columns && c + j < channels; j += LANES) {
-            int64_t count = std::min(LANES, channels - c - j);
-            Lanes full[36], half[18], taps[9], more;
-            for (int q = 0; q < 36; q++) {
-                const float *from = s->values + q * s->plane + k * s->stride + j;
-                load(full[q], from, LANES);
-                for (int64_t i = 1; i < s->count; i++) {
-                    load(more, from + i * s->share, LANES);
-                    full[q] += more;
-                }
-            }
-            for (int i = 0; i < 6; i++) transform_weight_adjoint(full + i, 6, half + i, 6);
-            for (int i = 0; i < 3; i++) transform_weight_adjoint(half + 6 * i, 1, taps + 3 * i, 1);
-            for (int i = 0; i < 9; i++) {
-                float *to = w + (k * 9 + i) * channels + c + j;
-                if (add) {
-                    load(more, to, count);
-                    taps[i] += more;
-                }
-                store(to, taps[i], count);
+MULTIVERSIONED static void unpack_filter(const Shares *s, float *w, int64_t channels) {
+    for (int64_t c = 0; c < channels; c += LANES) {
+        Lanes full[36], half[18], taps[9], more;
+        for (int q = 0; q < 36; q++) {
+            const float *from = s->values + q * s->plane + c;
+            load(full[q], from, LANES);
+            for (int64_t i = 1; i < s->count; i++) {
+                load(more, from + i * s->share, LANES);
+                full[q] += more;
             }
         }
+        for (int i = 0; i < 6; i++) transform_weight_adjoint(full + i, 6, half + i, 6);
+        for (int i = 0; i < 3; i++) transform_weight_adjoint(half + 6 * i, 1, taps + 3 * i, 1);
+        for (int i = 0; i < 9; i++)
+            store(w + i * channels + c, taps[i], std::min(LANES, channels - c));
+    }
 }
