@@ -19,19 +19,18 @@ from tadam.calibration import calibrated_alpha, leave_one_out, rejection_thresho
 from tadam.device import choose_device
 from tadam.errors import RunFailed, UserError
 from tadam.estimator import Estimator
+from tadam.given_model import resolve_model
 from tadam.inference import answer, embed, reader_of
 from tadam.labels import class_array, numbered, plain_labels, unknown_label
-from tadam.metric import DISTANCES, ScaledMetric, prototypes
+from tadam.metric import DISTANCES, prototypes
 from tadam.model import Tadam
-from tadam.modelfile import ModelInfo, default_model, find_model, load_model
+from tadam.modelfile import ModelInfo
 from tadam.nn.backbone import Backbone
 from tadam.predictions import Prediction
 from tadam.predictor import Predictor
 from tadam.reading import Prepared, Progress, sources
 from tadam.support import THUMBNAILS, by_class, class_numbers, labelled
 
-#: The metric of a backbone that comes without one; a cosine does not depend on its features' scale.
-_OWN_DISTANCE, _OWN_ALPHA = "cosine", 10.0
 #: Prepared support images are kept between the two passes up to this many bytes, else read again.
 _KEPT_BYTES = 2**30
 
@@ -276,33 +275,6 @@ class FewShotClassifier(Estimator):
         classifier = cls(device=device)
         classifier_file.load(Path(path), classifier, copy.deepcopy(own))
         return classifier
-
-
-def resolve_model(
-    model: str | Path | Tadam | Backbone | None, device: torch.device
-) -> tuple[Tadam, ModelInfo | None]:
-    """A model whose backbone is the caller's own, for evaluation, and the recipe behind it if any.
-
-    Args:
-        model: As for `FewShotClassifier`; an object is left as it is.
-        device: Where the model is needed.
-    """
-    origin = None
-    if isinstance(model, Backbone):
-        metric = ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA)
-        found = Tadam(copy.deepcopy(model), metric, None, "mean", 0)
-    elif isinstance(model, Tadam):
-        # A TEN is most of a model's modules; where it need not move, a copy may share it.
-        shared = model.ten if model.metric.alpha.device == device else None
-        found = copy.deepcopy(model, {id(shared): shared})
-    elif model is None or isinstance(model, (str, Path)):
-        found, origin = load_model(find_model(default_model() if model is None else model))
-    else:
-        raise UserError(
-            f"model must be a name, a path, a Tadam or a Backbone, got {type(model).__name__}"
-        )
-    found.to(device).backbone.eval()
-    return found, origin
 
 
 def _positive(name: str, value: float | None) -> float | None:

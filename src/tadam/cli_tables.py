@@ -35,7 +35,7 @@ PaperDataset = Annotated[str, typer.Option("--dataset", help="fc100 or mini_imag
 Preset = Annotated[
     str,
     typer.Option(
-        help="cpu: at most 20 minutes a row on two cores; paper: the full one, for a GPU."
+        help="cpu: narrower and shorter, for an hour or two; paper: the full one, for a GPU."
     ),
 ]
 Rows = Annotated[

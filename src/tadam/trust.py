@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tadam.classifier import FewShotClassifier, resolve_model
+from tadam.classifier import FewShotClassifier
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
 from tadam.device import choose_device
 from tadam.errors import UserError
 from tadam.evaluation import calibration_error, mean_and_interval
+from tadam.given_model import resolve_model
 from tadam.inference import answer, reader_of
 from tadam.model import Tadam
 from tadam.nn.backbone import Backbone

@@ -169,7 +169,7 @@ class Request:
 
 
 def _cpu(experiment: str, dataset: str, config: Config) -> dict[str, Any]:
-    """What the cpu preset changes, so that a row takes at most 20 minutes on two cores."""
+    """What the cpu preset changes: meant for at most 20 minutes a row on two cores."""
     if experiment == "omniglot":
         return {}
     small = {"data": {"image_size": 32}} if dataset == "mini_imagenet" else {}
