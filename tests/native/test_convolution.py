@@ -215,3 +215,17 @@ def test_the_core_can_be_switched_off():
     assert (
         subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
     )
+
+
+@needs_core
+def test_weight_gradients_of_more_tiles_than_wide_layers_transform_at_a_time_add_up() -> None:
+    generator = torch.Generator().manual_seed(0)
+    images, channels, size = 120, 256, 8  # 480 tiles, up to 455 of them at a time
+    x, y, w = (
+        torch.randn(shape, generator=generator).contiguous(memory_format=torch.channels_last)
+        for shape in (*[(images, channels, size, size)] * 2, (channels, channels, 3, 3))
+    )
+    ones, zeros = torch.ones(channels), torch.zeros(channels)
+    _, found = convolve_backward(Gradient(y, ones[None], y, zeros, zeros), x, w, False)
+    expected = torch.nn.grad.conv2d_weight(x.double(), w.shape, y.double(), padding=1)
+    assert (found - expected).norm() < 1e-4 * expected.norm()
