@@ -6,7 +6,6 @@ import secrets
 import signal
 import socket
 import tempfile
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.jobs import Cluster, Ended, Job, Watcher
+from tadam.training.interruption import on_terminate
 
 # Read when Ray is imported: keeps its messages about workers from between our results on stdout.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
@@ -147,7 +147,7 @@ class RayPool:
             task = attempt.remote(jobs[index], self.cluster.cpus, Path.cwd(), environment)
             pending[task] = index
 
-        previous = _on_terminate(signal.default_int_handler)  # as Ctrl-C; Ray would abort
+        previous = on_terminate(signal.default_int_handler)  # as Ctrl-C; Ray would abort
         try:
             for index in range(len(jobs)):
                 start(index)
@@ -174,17 +174,11 @@ class RayPool:
             raise Interrupted(sentence) from None
         finally:
             self.watcher.stop()
-            _on_terminate(previous)
+            on_terminate(previous)
             for task in pending:
                 ray.cancel(task)  # as Ctrl-C would: a run writes its checkpoint
             if pending:
                 ray.wait(list(pending), num_returns=len(pending), timeout=_GRACE)
-
-
-def _on_terminate(handler: Any) -> Any:
-    """Sets what SIGTERM does and returns what it did; only the main thread can."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    return signal.signal(signal.SIGTERM, handler or signal.SIG_DFL) if in_main_thread else None
 
 
 class _Lost(RunFailed):

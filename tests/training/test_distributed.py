@@ -31,13 +31,15 @@ TASKWISE = (
     "auxiliary.probability=0.6",
     "backbone.statistics=task",
 )
-#: `tadam`, but one of its processes dies in the middle of a run.
+#: `tadam`, but one of its processes dies in the middle of a run, and the other is told to end at
+#: the worst time: when it has noticed by itself and not yet said so.
 DIES = """
 import os, signal
 from tadam.cli import main
+from tadam.training.log import RunLog
 from tadam.training.trainer import Trainer
 
-step = Trainer.step
+step, close = Trainer.step, RunLog.close
 
 def dying(self, t):
     first_try = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
@@ -45,7 +47,12 @@ def dying(self, t):
         os.kill(os.getpid(), signal.SIGKILL)
     return step(self, t)
 
-Trainer.step = dying
+def closing(self):
+    close(self)
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGTERM)
+
+Trainer.step, RunLog.close = dying, closing
 main()
 """
 

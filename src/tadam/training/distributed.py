@@ -7,8 +7,9 @@ reads and writes the run folder and speaks.
 import itertools
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from types import FrameType
 from typing import Any, TypeVar
 
 import torch
@@ -20,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.torchrun import Place, place
 from tadam.training.attempt import attempt_number
+from tadam.training.interruption import on_terminate
 
 T = TypeVar("T")
 _ATTEMPTS = itertools.count(1)
@@ -172,6 +174,7 @@ def torchrun_ranks(remedy: str) -> Iterator[Ranks]:
     if here.size == 1:
         yield Ranks(here)
         return
+    previous = on_terminate(_end)
     try:
         store, *_ = next(rendezvous("env://"))
         number = attempt_number(store, here.rank, here.size)
@@ -182,15 +185,28 @@ def torchrun_ranks(remedy: str) -> Iterator[Ranks]:
     except BaseException as error:
         if not _broken_off(error):
             _leave()
+            on_terminate(previous)
             raise
         # torchrun is ending the survivors: let this one speak first. And no goodbye to the group,
         # which could wait for the dead.
-        with suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        on_terminate(signal.SIG_IGN)
         raise LostProcess(
-            f"rank {here.rank} lost another process of this run, which may have said why: {remedy}"
+            f"rank {here.rank} lost another process of this run, which may have said why, "
+            f"or was told to end: {remedy}"
         ) from None
     _leave()
+    on_terminate(previous)
+
+
+class _Ended(BaseException):
+    """torchrun ends this process, as it does when another one of the run has died."""
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # Python's own answer would be to die without a word, even while the news of a lost process is
+    # on its way to the user.
+    on_terminate(signal.SIG_IGN)
+    raise _Ended
 
 
 def _leave() -> None:
@@ -201,6 +217,6 @@ def _leave() -> None:
 def _broken_off(error: BaseException) -> bool:
     """Whether an error comes from a connection to another process."""
     words = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
-    return isinstance(error, dist.DistError) or (
+    return isinstance(error, _Ended | dist.DistError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in words)
     )

@@ -1,9 +1,11 @@
 """Ctrl-C and SIGTERM as a flag, so that a run can end between two steps."""
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 
 @contextmanager
@@ -26,3 +28,9 @@ def interruption() -> Iterator[Callable[[], bool]]:
     finally:
         for number, old in previous.items():
             signal.signal(number, old)
+
+
+def on_terminate(handler: Any) -> Any:
+    """Sets what SIGTERM does and returns what it did; only the main thread can."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    return signal.signal(signal.SIGTERM, handler or signal.SIG_DFL) if in_main_thread else None
