@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tadam import plots
 from tadam.figure import COLOURS, new_figure, save_png, style
-from tadam.reproduce.experiments import TITLES
+from tadam.reproduce.experiments import ROWS, TITLES
 from tadam.reproduce.tables import Estimate, Line, ResultTable
 
 
@@ -39,15 +39,16 @@ def _draw_rows(table: ResultTable, path: Path) -> None:
     """Every run by itself, with its interval over tasks."""
     figure, (axes,) = new_figure(height=110 + 40 * len(table.lines))
     names = [_name(table, line) for line in table.lines]
-    published = [(i, line.published) for i, line in enumerate(table.lines)]
+    published = [(i - 0.15, line.published) for i, line in enumerate(table.lines) if line.published]
+    below = 0.15 if published else 0.0
     ours = [
-        (i + 0.15 + 0.3 * n / len(line.runs), Estimate(run.accuracy, run.ci95))
+        (i + below + 0.3 * n / len(line.runs), Estimate(run.accuracy, run.ci95))
         for i, line in enumerate(table.lines)
         for n, run in enumerate(line.runs)
     ]
     with style():
         sides = (
-            ("published", [(i - 0.15, one) for i, one in published if one], COLOURS[1], "s"),
+            ("published", published, COLOURS[1], "s"),
             ("ours", ours, COLOURS[0], "o"),
         )
         for what, found, colour, marker in sides:
@@ -79,4 +80,6 @@ def _name(table: ResultTable, line: Line) -> str:
     cell = line.cell
     if table.experiment == "table2":
         return f"{cell.row}, {cell.train_way}-way"
-    return f"{cell.row}, {cell.shot}-shot" if table.experiment == "table3" else cell.row
+    if table.experiment == "table3":
+        return f"{cell.row}, {cell.shot}-shot"
+    return ROWS[table.experiment][cell.row]
