@@ -220,11 +220,15 @@ def test_a_sweep_that_cannot_start_leaves_nothing_behind(tadam, tmp_path: Path) 
 
 
 def test_lemma1_leaves_earlier_results_alone(tadam, tmp_path: Path) -> None:
-    assert tadam("reproduce", "lemma1", "--out", tmp_path, "--json").code == 0
-    earlier = (tmp_path / "lemma1.json").read_bytes()
-    again = tadam("reproduce", "lemma1", "--out", tmp_path, "--seed", 1)
-    assert_one_sentence(again, "holds other files", "--out")
-    assert (tmp_path / "lemma1.json").read_bytes() == earlier
+    first = tadam("reproduce", "lemma1", "--out", tmp_path, "--json")
+    assert first.code == 0
+    earlier = {p: p.read_bytes() for p in tmp_path.iterdir()}
+    assert tadam("reproduce", "lemma1", "--out", tmp_path, "--json").out == first.out
+    other = tadam("reproduce", "lemma1", "--out", tmp_path, "--seed", 1)
+    assert_one_sentence(other, "lemma1.json is of another seed: choose another --out")
+    assert earlier == {p: p.read_bytes() for p in tmp_path.iterdir()}
+    (tmp_path / "lemma1.json").unlink()
+    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.md is there")
 
 
 @pytest.mark.parametrize("option", ["--job-cpus", "--job-gpus", "--job-memory"])

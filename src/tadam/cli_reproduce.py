@@ -1,6 +1,5 @@
 """Commands that check the paper's claims, our numbers beside the published ones."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +23,7 @@ from tadam.cli_tables import (
     PaperDataset,
     Preset,
     Seeds,
+    Shots,
     Tasks,
     figure4,
     omniglot,
@@ -83,6 +83,7 @@ reproduce_app.command()(omniglot)
 
 @reproduce_app.command("all")
 def everything(
+    shots: Shots = None,
     seeds: Seeds = "0",
     dataset: PaperDataset = "fc100",
     preset: Preset = "cpu",
@@ -99,11 +100,16 @@ def everything(
 ) -> None:
     """All of them: table2, table3, figure4, figure3, omniglot, lemma1."""
     from tadam.reproduce.figure3 import reproduce_figure3
-    from tadam.reproduce.lemma1 import all_distances, write_lemma1
+    from tadam.reproduce.lemma1 import reproduce_lemma1
 
     on = cluster(ray, job_cpus, job_gpus, job_memory)
     options: dict[str, Any] = {"seeds": seeds, "settings": settings, "tasks": tasks}
-    tables = [request(name, dataset, preset, **options) for name in ("table2", "table3", "figure4")]
+    ways = "5,20" if preset == "paper" else "5"
+    tables = [
+        request("table2", dataset, preset, train_way=ways, **options),
+        request("table3", dataset, preset, shots=shots, **options),
+        request("figure4", dataset, preset, **options),
+    ]
     found: dict[str, Any] = {}
 
     def reproduce(wanted: "Request") -> None:
@@ -119,9 +125,8 @@ def everything(
     if not as_json:
         _show_figure3(conditioning, written)
     reproduce(request("omniglot", **options))
-    if not (folder / "lemma1.json").exists():
-        write_lemma1(all_distances(cluster=on), folder)
-    found["lemma1"] = json.loads((folder / "lemma1.json").read_text(encoding="utf-8"))
+    lemma, _ = reproduce_lemma1(folder, cluster=on)
+    found["lemma1"] = [result.to_json() for result in lemma]
     if as_json:
         print_json(found)
     else:
@@ -143,9 +148,7 @@ def report(
 
 @reproduce_app.command("lemma1")
 def lemma1(
-    folder: Annotated[Path, typer.Option("--out", help="Where table and plot go.")] = Path(
-        "runs/lemma1"
-    ),
+    folder: Out = FOLDER,
     seed: Annotated[int, typer.Option(min=0, help="Fixes the network and the task.")] = 0,
     ray: Ray = None,
     job_cpus: JobCpus = None,

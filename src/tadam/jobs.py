@@ -1,16 +1,13 @@
 """Independent jobs, run one after the other here or all at once on Ray: each of them ends once."""
 
-import os
-import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from filelock import FileLock, Timeout
-
 from tadam.errors import Interrupted, RunFailed, UserError
+from tadam.folder_lock import locked
 
 R = TypeVar("R")
 
@@ -61,16 +58,8 @@ class Job(Generic[R]):
         """Makes the call, after at most `wait` seconds for another process to leave the folder."""
         if self.lock is None:
             return self.function(**self.arguments)
-        self.lock.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            held = FileLock(self.lock).acquire(timeout=wait)
-        except Timeout:
-            holder = self.lock.read_text(encoding="utf-8") or "another process"
-            raise RunFailed(
-                f"{holder} is still writing to {self.folder}: wait for it to end, or stop it"
-            ) from None
-        with held:  # the system lets go of it if we are killed
-            self.lock.write_text(f"process {os.getpid()} of {socket.gethostname()}", "utf-8")
+        assert self.folder is not None
+        with locked(self.lock, self.folder, wait, keep=True):
             return self.function(**self.arguments)
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
 from tadam.reproduce.experiments import Cell, Request
@@ -48,6 +50,24 @@ def test_results_are_on_the_page_with_pictures_beside_it(
         assert f"![{name}](results/{name}.png)" in page
     assert "| cosine | 0.5 | " in page
     assert "of 1 trained model, by layer" in page
+
+
+def test_a_file_that_is_no_such_page_is_left_alone(tadam: CommandLine, tmp_path: Path) -> None:
+    page = tmp_path / "notes.md"
+    page.write_text("mine")
+    again = tadam("reproduce", "report", "--out", tmp_path, "--page", page)
+    assert_one_sentence(again, "notes.md is not a page of 'tadam reproduce report'")
+    assert page.read_text() == "mine"
+    for _ in range(2):
+        assert tadam("reproduce", "report", "--out", tmp_path).code == 0
+
+
+@pytest.mark.parametrize("content", ["{", "3", "[3]", '[{"a": 1}]', "[{}]"])
+def test_a_damaged_lemma1_is_one_sentence(tadam: CommandLine, tmp_path: Path, content: str) -> None:
+    (tmp_path / "lemma1.json").write_text(content)
+    for command in ("report", "lemma1"):
+        done = tadam("reproduce", command, "--out", tmp_path)
+        assert_one_sentence(done, "lemma1.json is damaged: remove it")
 
 
 def test_no_folder_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:

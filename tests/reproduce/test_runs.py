@@ -210,6 +210,17 @@ def test_files_of_others_are_left_alone(
     assert_one_sentence(tadam(*command), "holds other files: choose a new folder with --out")
 
 
+@pytest.mark.parametrize("name", ["table3.json", "table3.md", "table3.png"])
+def test_results_without_their_runs_are_left_alone(
+    tadam: CommandLine, tiny: list[str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("mine")
+    command = ["reproduce", "table3", "--out", tmp_path, *tiny]
+    words = f"{name} is there, but not what it was made from: choose another --out"
+    assert_one_sentence(tadam(*command), words)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "mine")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -222,6 +233,7 @@ def test_files_of_others_are_left_alone(
         (["table2", "--preset", "gpu"], "--preset takes cpu, paper"),
         (["figure4", "--values", "1,0"], "metric.alpha must be above 0"),
         (["figure4", "--values", "2,2.0"], "--values must differ"),
+        (["figure4", "--shot", "1,5"], "one number of shots: choose one with --shot"),
         (["figure4", "--dataset", "shapes"], "--dataset takes fc100, mini_imagenet"),
         (["omniglot", "--rows", "10shot"], "--rows takes 1shot, 5shot"),
         (["all", "--set", "run.seed=3"], "is what --seeds decides"),

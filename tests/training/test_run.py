@@ -19,6 +19,7 @@ from readings import Readings
 from tadam.config import Config
 from tadam.data.store import ImageStore
 from tadam.errors import RunFailed, UserError
+from tadam.folder_lock import locked
 from tadam.training.log import read_log
 from tadam.training.run import TrainingResult, _Run, prepare
 from tadam.training.trainer import StepResult, Trainer
@@ -186,6 +187,15 @@ def test_a_folder_with_a_run_is_not_overwritten(images: Path, tmp_path: Path) ->
     with pytest.raises(UserError, match=r"backbone\.width: 3 != 2"):
         run_tiny(images, tmp_path / "run", "backbone.width=3", resume=True)
     assert before == {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+
+
+def test_a_folder_has_one_run_at_a_time(images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with locked(out / ".lock", out), pytest.raises(RunFailed, match="is still writing to"):
+        run_tiny(images, out)
+    assert not list(out.iterdir())
+    run_tiny(images, out)
+    assert not (out / ".lock").exists()
 
 
 def test_a_folder_with_other_files_is_not_written_to(images: Path, tmp_path: Path) -> None:

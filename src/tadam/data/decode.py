@@ -150,6 +150,11 @@ def _opaque(image: Image.Image) -> Image.Image:
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
+def scaled(pixels: Pixels, size: int) -> Pixels:
+    """(H, W, 3) pixels, their middle square at another size."""
+    return _square(Image.fromarray(pixels), size)
+
+
 def _square(image: Image.Image, size: int) -> Pixels:
     resized = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
     return np.asarray(resized.convert("RGB"), dtype=np.uint8)

@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from tadam.config import DataConfig
 from tadam.data.cache import cached_stores, fingerprint
+from tadam.data.decode import scaled
 from tadam.data.folder import load_files, unreadable
-from tadam.data.source import SPLITS, Progress, Source, count_problems, require_size
+from tadam.data.source import SPLITS, Progress, Source, count_problems
 from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle, out_of_memory
 from tadam.errors import UserError
@@ -50,13 +51,10 @@ def find(root: Path) -> list[Path]:
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
     """One store per split, classes in the order of their names."""
-    files = find(root)
+    files, size = find(root), config.image_size or IMAGE_SIZE
     if files[0].suffix == ".csv":
-        return load_files(
-            config.name, root / FOLDER, _listed(root), config.image_size or IMAGE_SIZE, progress
-        )
-    require_size(config, IMAGE_SIZE)
-    key = f"{config.name}-{fingerprint(root, files)}"
+        return load_files(config.name, root / FOLDER, _listed(root), size, progress)
+    key = f"{config.name}-{fingerprint(root, files, size)}"
 
     def count() -> dict[str, dict[str, int]]:
         parts = {split: _read(path)[1] for split, path in zip(SPLITS, files, strict=True)}
@@ -71,10 +69,11 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
                 progress(done, len(files))
             pixels, classes = _read(path)
             for rows in classes.values():
-                out[start : start + len(rows)] = pixels[rows]
-                start += len(rows)
+                for row in rows:
+                    out[start] = pixels[row] if size == IMAGE_SIZE else scaled(pixels[row], size)
+                    start += 1
 
-    return cached_stores(key, (IMAGE_SIZE, IMAGE_SIZE, 3), count, fill)
+    return cached_stores(key, (size, size, 3), count, fill)
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
@@ -162,6 +161,8 @@ def _listed(root: Path) -> dict[str, dict[str, list[Path]]]:
         except (KeyError, csv.Error, UnicodeDecodeError):
             raise UserError(f"{path} must be a CSV file with columns filename and label") from None
         for name, label in rows:
+            if not label:
+                raise UserError(f"{path} has no label for {name!r}: get it again")
             if name not in present:
                 raise UserError(f"{path} lists {name!r}, which is not in {folder / IMAGES}")
             classes.setdefault(label, []).append(folder / IMAGES / name)

@@ -109,6 +109,8 @@ class Request:
         check_choice("preset", [self.preset], PRESETS, "--preset")
         check_choice("row", self.rows, tuple(ROWS[self.experiment]), "--rows")
         check_choice("number of shots", self.shots, tuple(EPISODES), "--shots")
+        if self.experiment == "figure4" and len(self.shots) > 1:
+            raise UserError("figure4 is drawn for one number of shots: choose one with --shot")
         check_choice("training way", self.train_ways, tuple(CONV4_WAYS), "--train-way")
         for seed in self.seeds:
             if not 0 <= seed < 2**63:

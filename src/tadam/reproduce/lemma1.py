@@ -21,10 +21,11 @@ from tadam.figure import available, new_figure, save_png
 from tadam.files import write_text
 from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.metric import DISTANCES, prototypes
-from tadam.training.run_folder import check_folder
+from tadam.training.run_folder import check_results
 
 #: 1e-4 to 1e4, two values to a factor of ten.
 ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
+JSON = "lemma1.json"
 COLUMNS = ("alpha", "error to alpha→0 limit", "error to alpha→∞ limit", "norm of gradient/alpha")
 
 _INPUTS, _HIDDEN, _FEATURES = 6, 16, 5
@@ -223,28 +224,43 @@ def reproduce_lemma1(
     """Looks at the lemma for every distance and writes what `write_lemma1` writes.
 
     Args:
-        out: Folder for table and plot; must hold nothing yet.
+        out: Folder for table and plot; if it has them already, they are what is returned.
         seed: Fixes network, support and queries.
         cluster: Where to compute, if not here.
         watcher: Is told which distance is under way.
     """
-    check_folder(Path(out))
-    results = all_distances(seed, cluster, watcher)
+    stored = Path(out) / JSON
+    if stored.exists():
+        results = load_lemma1(stored)
+        if any(result.seed != seed for result in results):
+            raise UserError(f"{stored} is of another seed: choose another --out")
+        return results, [stored]
+    check_results(Path(out), stored.stem)
+    jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]
+    with open_pool(cluster, watcher) as pool:
+        results = run_jobs(jobs, pool)
     return results, write_lemma1(results, Path(out))
 
 
-def all_distances(
-    seed: int = 0, cluster: Cluster | None = None, watcher: Watcher | None = None
-) -> list[Lemma1Result]:
-    """The lemma for every distance, as jobs; arguments as for `reproduce_lemma1`."""
-    jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]
-    with open_pool(cluster, watcher) as pool:
-        return run_jobs(jobs, pool)
+def load_lemma1(path: Path) -> list[Lemma1Result]:
+    """What `write_lemma1` wrote."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        results = [Lemma1Result(**_with_tuples(one)) for one in raw]
+        if not all(map(lemma1_rows, results)):
+            raise ValueError("no alphas")
+    except (ValueError, TypeError, AttributeError):
+        raise UserError(f"{path} is damaged: remove it and reproduce lemma1 again") from None
+    return results
+
+
+def _with_tuples(raw: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()}
 
 
 def write_lemma1(results: Sequence[Lemma1Result], folder: Path) -> list[Path]:
     """Writes lemma1.json, lemma1.md and, if there is matplotlib, lemma1.png."""
-    paths = [folder / "lemma1.json", folder / "lemma1.md"]
+    paths = [folder / JSON, folder / "lemma1.md"]
     write_text(paths[0], json.dumps([result.to_json() for result in results], indent=2) + "\n")
     write_text(paths[1], _markdown(results))
     if available():

@@ -1,6 +1,5 @@
 """All results of a reproduction folder on one page; what was not run says so."""
 
-import json
 import os
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from tadam.errors import UserError
 from tadam.files import write_text
 from tadam.reproduce import figure3
 from tadam.reproduce.experiments import DATASETS, Request, stem
+from tadam.reproduce.lemma1 import load_lemma1
 from tadam.reproduce.published import seen
 from tadam.reproduce.table_text import NOT_RUN, markdown
 from tadam.reproduce.tables import build_table, load_table
@@ -27,8 +27,16 @@ def write_report(folder: str | Path, page: str | Path) -> Path:
     """Writes the page of a folder."""
     if not Path(folder).is_dir():
         raise UserError(f"there is no folder {folder}: run 'tadam reproduce' first, or give --out")
-    write_text(Path(page), report(Path(folder), Path(page)))
+    text = report(Path(folder), Path(page))
+    if Path(page).exists() and not _is_ours(Path(page)):
+        raise UserError(f"{page} is not a page of 'tadam reproduce report': choose another --page")
+    write_text(Path(page), text)
     return Path(page)
+
+
+def _is_ours(page: Path) -> bool:
+    title = _HEAD.partition("\n")[0].encode()
+    return page.is_file() and page.read_bytes().startswith(title)
 
 
 def report(folder: Path, page: Path) -> str:
@@ -81,8 +89,8 @@ def _lemma1(folder: Path, relative: Path) -> str:
         "error to the limit α→∞ |",
         "|---|---:|---:|---:|---:|",
     ]
-    for result in json.loads(path.read_text(encoding="utf-8")):
-        small = f"{result['alphas'][0]:.2g} | {result['error_to_small_limit'][0]:.1e}"
-        large = f"{result['alphas'][-1]:.2g} | {result['error_to_large_limit'][-1]:.1e}"
-        lines.append(f"| {result['distance']} | {small} | {large} |")
+    for result in load_lemma1(path):
+        small = f"{result.alphas[0]:.2g} | {result.error_to_small_limit[0]:.1e}"
+        large = f"{result.alphas[-1]:.2g} | {result.error_to_large_limit[-1]:.1e}"
+        lines.append(f"| {result.distance} | {small} | {large} |")
     return "\n".join(lines) + "\n" + _picture(folder, relative, "lemma1")

@@ -20,9 +20,8 @@ from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.modelfile import find_model, load_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, command_line, load_result, save_result
-from tadam.training.log import LOG
-from tadam.training.run import RECIPE, Reporter, check_recipe, train
-from tadam.training.run_folder import check_folder
+from tadam.training.run import Reporter, check_recipe, check_run_folder, train
+from tadam.training.run_folder import check_folder, check_results
 
 #: Holds what all runs of a folder share.
 SHARED = "reproduction.json"
@@ -66,7 +65,7 @@ def make_runs(
         for cell in request.cells():
             run = folder.absolute() / cell.folder(seed)
             config = request.config(cell, seed)
-            check_folder(run, config, True, RECIPE, unfinished={RECIPE, LOG})
+            check_run_folder(run, config, resume=True)
             if load_result(run) is None:
                 arguments = {"cell": cell, "seed": seed, "folder": run, **shared}
                 jobs.append(Job(run.name, _make_run, arguments, run))
@@ -109,6 +108,7 @@ def _check_shared(folder: Path, request: Request) -> None:
     path = folder / SHARED
     if not path.exists():
         check_folder(folder)
+        check_results(folder.parent, folder.name)
         return
     try:
         theirs = json.loads(path.read_text(encoding="utf-8"))

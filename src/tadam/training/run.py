@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from tadam.device import choose_device
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation import Evaluation, evaluate_tasks
 from tadam.files import write_text
+from tadam.folder_lock import locked
 from tadam.model import InputSpec, build_model, initialise
 from tadam.modelfile import BEST, ModelInfo, save_model
 from tadam.recipes import resolve
@@ -26,7 +28,7 @@ from tadam.training.schedule import validates_after
 from tadam.training.trainer import Trainer
 from tadam.training.window import Window
 
-RECIPE = "recipe.toml"
+RECIPE, LOCK = "recipe.toml", ".lock"
 _REMEDY = (
     "--resume goes on from the last checkpoint, which torchrun --max-restarts=1 does by itself"
 )
@@ -86,11 +88,16 @@ def train(
             config = resolve(recipe, settings, dataset)
             if ranks.first:
                 resume = resume or ranks.restarted
-                check_folder(folder, config, resume, RECIPE, unfinished={RECIPE, LOG})
+                check_run_folder(folder, config, resume)
         ranks.first_here(lambda: load_splits(config.data, reading))
         with ranks.agreed():
             run = _Run(config, folder, device, reporter, ranks)
-        return run.run()
+        return run.run(resume)
+
+
+def check_run_folder(folder: Path, config: Config, resume: bool) -> None:
+    """Refuses a folder that a run of this recipe may not write to."""
+    check_folder(folder, config, resume, RECIPE, unfinished={RECIPE, LOG, LOCK})
 
 
 def check_recipe(config: Config, device: str) -> None:
@@ -137,10 +144,18 @@ class _Run:
         )
         self.counters = Counters()
 
-    def run(self) -> TrainingResult:
+    def run(self, resume: bool) -> TrainingResult:
         """All checks are behind us: from here on the folder is written to."""
-        with self.ranks.agreed():
-            log = self._open() if self.ranks.first else None
+        with ExitStack() as stack:
+            log = None
+            with self.ranks.agreed():
+                if self.ranks.first:
+                    stack.enter_context(locked(self.folder / LOCK, self.folder))
+                    check_run_folder(self.folder, self.config, resume)  # nobody came in between
+                    log = self._open()
+            return self._run(log)
+
+    def _run(self, log: RunLog | None) -> TrainingResult:
         try:
             self.trainer.connect()
             self.counters = share_state(self.trainer, self.counters)

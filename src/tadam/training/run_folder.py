@@ -25,11 +25,7 @@ def check_folder(
         marker: File that holds the recipe of earlier results.
         unfinished: Files that count as nothing if there are no others.
     """
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise UserError(f"{existing} is a file: choose a folder with --out")
-    if not os.access(existing, os.W_OK):
-        raise UserError(f"{existing} cannot be written to: choose another --out")
+    _check_writable(folder)
     if not folder.is_dir() or {path.name for path in folder.iterdir()} <= set(unfinished):
         return
     recipe = folder / marker
@@ -47,3 +43,18 @@ def check_folder(
             f"{folder} already holds results: add --resume to go on with them, "
             "or choose another --out"
         )
+
+
+def check_results(folder: Path, stem: str) -> None:
+    """Refuses to replace results `stem`.json, .md and so on in a folder that others may share."""
+    _check_writable(folder)
+    for path in sorted(folder.glob(f"{stem}.*")):
+        raise UserError(f"{path} is there, but not what it was made from: choose another --out")
+
+
+def _check_writable(folder: Path) -> None:
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise UserError(f"{existing} is a file: choose a folder with --out")
+    if not os.access(existing, os.W_OK):
+        raise UserError(f"{existing} cannot be written to: choose another --out")
