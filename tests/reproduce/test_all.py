@@ -55,7 +55,7 @@ def test_everything_is_run_in_order_and_once(
     ]
     order = list(dict.fromkeys(name.partition("/")[0] for name in runs))
     assert order == ["table2", "table3", "figure4", "omniglot"]
-    assert len(runs) == 3 + 15 + 5 + 2
+    assert len(runs) == 6 + 15 + 5 + 2
     titles = ("Table 2", "Table 3", "Figure 4", "Figure 3", "Omniglot", "Lemma 1")
     places = [first.out.index(title) for title in titles]
     assert places == sorted(places)
