@@ -1,6 +1,7 @@
 """Exported files: PyTorch's answers at every size, in a process that knows neither it nor us."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -184,7 +185,10 @@ def test_a_file_that_disagrees_is_not_left_behind(
     right = export._answers
     monkeypatch.setattr(export, "onnx_model", lambda *arguments: small_model)
     file = tmp_path / "old.onnx"
-    export.export(file, predictor_of(Pixels(3, 4)), CLASSES, 1.0)
+    odd = [os.fsdecode(b"caf\xe9"), "Ω", "c"]  # the first is not text
+    export.export(file, predictor_of(Pixels(3, 4)), odd, 1.0)
+    about = export.session(file).get_modelmeta().custom_metadata_map
+    assert json.loads(about["classes"]) == odd
     before = file.read_bytes()
     monkeypatch.setattr(
         export, "_answers", lambda *a: [y + wrong * (y.ndim == 2) for y in right(*a)]

@@ -70,6 +70,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
         "backbone": type(classifier.backbone_).__name__,
         "model": describe(origin) if origin else None,
+        "model_name": classifier.model_name_,
     }
     thumbnails = [jpeg for some in classifier.support_thumbnails_ for jpeg in some]
     tensors = {
@@ -100,6 +101,7 @@ class _Description:
     parameters: dict[str, float | None]
     backbone: str
     model: ModelInfo | None
+    model_name: str | None
 
 
 def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> None:
@@ -155,7 +157,8 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     into.support_embeddings_, into.support_labels_ = embeddings, labels
     into.support_thumbnails_ = thumbnails
     into.classes_ = said.classes
-    into.set_params(**said.parameters)
+    into.model_name_ = said.model_name
+    into.set_params(**said.parameters, model=said.model_name)
 
 
 def _described(raw: dict[str, Any], path: Path) -> _Description:
@@ -174,9 +177,12 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
             {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
             str(raw["backbone"]),
             model,
+            raw.get("model_name"),  # files of before have none
         )
         if said.classes.tolist() != raw["classes"] or said.distance not in DISTANCES:
             raise ValueError("classes or distance")
+        if not isinstance(said.model_name, str | None):
+            raise TypeError("name of the model")
     except (KeyError, TypeError, IndexError, ValueError):
         raise UserError(f"{path} describes no classifier: make it again") from None
     return said
