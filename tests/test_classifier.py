@@ -215,6 +215,11 @@ def test_what_is_no_image_is_one_sentence(images, words):
     assert words in refusal(lambda: FewShotClassifier(Colours()).fit(images, ["a", "b"]))
 
 
+def test_to_predict_nothing_is_one_sentence(fitted, tmp_path):
+    assert "there are no images: give" in refusal(lambda: fitted.predict([]))
+    assert f"there are no images below {tmp_path}" in refusal(lambda: fitted.predict(tmp_path))
+
+
 def test_an_image_that_cannot_be_read_is_an_error_or_is_left_out(tmp_path):
     (tmp_path / "bad.png").write_text("x")
     images, labels = blobs(2, 3)

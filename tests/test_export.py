@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tadam import __version__, export
+from tadam.benchmarks import exported as benchmark
 from tadam.benchmarks.exported import compare_speed
 from tadam.classifier import FewShotClassifier
 from tadam.errors import RunFailed, UserError
@@ -162,10 +163,13 @@ def test_it_runs_in_a_process_without_torch_and_tadam(tmp_path: Path, exported) 
     np.testing.assert_allclose(np.load(tmp_path / "answers.npy"), expected, atol=1e-4)
 
 
-def test_both_speeds_and_their_ratio(exported) -> None:
+def test_both_speeds_and_their_ratio(exported, monkeypatch: pytest.MonkeyPatch) -> None:
     predictor, file = exported
     speeds = compare_speed(file, predictor, rounds=1, seconds=0.0)
     assert speeds.ratio == pytest.approx(speeds.onnxruntime / speeds.pytorch)
+    times = {"pytorch": [8.0, 8.0, 8.0], "onnxruntime": [4.0, 4.0, 1.0]}
+    monkeypatch.setattr(benchmark, "in_turn", lambda *arguments: times)
+    assert compare_speed(file, predictor).ratio == 8.0
     assert (speeds.threads, speeds.side) == (torch.get_num_threads(), 2 * SIZE)
 
 

@@ -27,15 +27,14 @@ from tadam.labels import class_array, plain_labels
 from tadam.metric import DISTANCES
 from tadam.model import build_model
 from tadam.modelfile import (
-    KEY as MODEL_KEY,
-)
-from tadam.modelfile import (
+    CLASSIFIER_KEY,
     ModelInfo,
     check_fit,
     describe,
     open_tensors,
     parse_description,
 )
+from tadam.modelfile import KEY as MODEL_KEY
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from tadam.classifier import FewShotClassifier
 
 FORMAT = 1
-_KEY = "tadam-classifier"
 _WEIGHTS = "predictor."
 #: What preprocessing needs of a backbone; folding leaves it behind.
 _STATISTICS = ("pixel_mean", "pixel_std")
@@ -86,7 +84,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(description)
-    metadata = {_KEY: text, "sha256": _checksum(text, plain)}
+    metadata = {CLASSIFIER_KEY: text, "sha256": _checksum(text, plain)}
     write_with(path, lambda temporary: save_file(plain, temporary, metadata=metadata))
 
 
@@ -195,7 +193,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} is a model, not a classifier: make one with 'tadam fit FOLDER --model {path}'"
         )
     try:
-        text = metadata[_KEY]
+        text = metadata[CLASSIFIER_KEY]
         raw = json.loads(text)
         if raw["format"] != FORMAT:
             raise UserError(
