@@ -287,6 +287,8 @@ def test_other_mistakes_are_one_sentence(tadam, fitted, photos, model, tmp_path)
     assert_one_sentence(tadam("evaluate", fitted, photos, "--dataset", "shapes"), *both)
     assert_one_sentence(tadam("evaluate", model), *both)
     assert_one_sentence(tadam("evaluate", model, photos), "is a model, not a classifier")
+    for name in ("fc100", tmp_path, file):
+        assert_one_sentence(tadam("evaluate", name, photos), "there is no classifier", "--dataset")
     result = tadam("evaluate", fitted, "--dataset", "shapes")
     assert_one_sentence(result, "is a classifier, not a model")
     for name in ("way", "shot", "tasks", "queries", "seed"):

@@ -154,8 +154,7 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     into.reject_threshold_ = said.reject_threshold
     into.support_embeddings_, into.support_labels_ = embeddings, labels
     into.support_thumbnails_ = thumbnails
-    into.classes_ = said.classes
-    into.model_name_ = said.model_name
+    into.classes_, into.model_name_ = said.classes, said.model_name
     into.set_params(**said.parameters, model=said.model_name)
 
 
@@ -177,10 +176,9 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
             model,
             raw.get("model_name"),  # files of before have none
         )
-        if said.classes.tolist() != raw["classes"] or said.distance not in DISTANCES:
-            raise ValueError("classes or distance")
-        if not isinstance(said.model_name, str | None):
-            raise TypeError("name of the model")
+        ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
+        if not ok or said.classes.tolist() != raw["classes"]:
+            raise ValueError("classes, distance or name of the model")
     except (KeyError, TypeError, IndexError, ValueError):
         raise UserError(f"{path} describes no classifier: make it again") from None
     return said
@@ -240,19 +238,16 @@ def _support(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """Support embeddings (N, D) and their classes (N,)."""
     z, labels = tensors.get("support.embeddings"), tensors.get("support.labels")
-    ok = (
-        z is not None
-        and labels is not None
-        and (z.dtype, labels.dtype) == (torch.float32, torch.int64)
-        and z.ndim == 2
-        and z.shape[1] == features
-        and labels.shape == z.shape[:1]
-        and labels.unique().tolist() == list(range(way))
-    )
-    if not ok:
+    if (
+        z is None
+        or labels is None
+        or (z.dtype, labels.dtype) != (torch.float32, torch.int64)
+        or z.ndim != 2
+        or z.shape[1] != features
+        or labels.shape != z.shape[:1]
+        or labels.unique().tolist() != list(range(way))
+    ):
         raise UserError(f"{path} has no support set that fits its classes: make it again")
-    assert z is not None
-    assert labels is not None
     return z.numpy(), labels.numpy()
 
 

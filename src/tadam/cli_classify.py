@@ -157,6 +157,11 @@ def evaluate_classifier(file: Path, folder: Path, strict: bool, device: str, as_
     from tadam.classifier import FewShotClassifier
     from tadam.folder_evaluation import evaluate_folder
 
+    if not file.is_file():
+        raise UserError(
+            f"there is no classifier {file}: name a file that 'tadam fit' wrote, or measure a "
+            "model with --dataset NAME instead of a folder"
+        )
     classifier = FewShotClassifier.load(file, device=device)
     with _told() as problems, progress_bar("classifying") as progress:
         result = evaluate_folder(classifier, folder, progress, None if strict else problems)
