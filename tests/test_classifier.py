@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from tadam import FewShotClassifier, UserError
+from tadam import FewShotClassifier, RunFailed, UserError
 from tadam.modelfile import save_model
 from tadam.nn.backbone import Backbone
 from tadam.nn.folded import FoldedNetwork
@@ -215,6 +215,11 @@ def test_what_is_no_image_is_one_sentence(images, words):
     assert words in refusal(lambda: FewShotClassifier(Colours()).fit(images, ["a", "b"]))
 
 
+def test_to_predict_nothing_is_one_sentence(fitted, tmp_path):
+    assert "there are no images: give" in refusal(lambda: fitted.predict([]))
+    assert f"there are no images below {tmp_path}" in refusal(lambda: fitted.predict(tmp_path))
+
+
 def test_an_image_that_cannot_be_read_is_an_error_or_is_left_out(tmp_path):
     (tmp_path / "bad.png").write_text("x")
     images, labels = blobs(2, 3)
@@ -289,6 +294,21 @@ def test_labels_come_back_as_they_were_given(labels, dtype):
     assert classifier.classes_.dtype.kind == dtype
     given_labels = np.ravel(labels).tolist() if isinstance(labels, np.ndarray) else labels
     assert classifier.predict(images[:2]).tolist() == given_labels[:2]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        torch.tensor([3, 5, 3, 5]),
+        torch.tensor([[3], [5], [3], [5]]),
+        list(torch.tensor([3, 5, 3, 5])),
+    ],
+)
+def test_tensors_are_labels_by_their_values(labels):
+    images, _ = blobs(2, 2)
+    classifier = FewShotClassifier(Colours()).fit(images, labels)
+    assert classifier.classes_.tolist() == [3, 5]
+    assert "must be a list" in refusal(lambda: classifier.fit(images, torch.tensor(3)))
 
 
 @pytest.mark.parametrize(
@@ -431,18 +451,33 @@ def test_the_callers_model_stays_as_it_is():
 def test_a_model_that_gives_no_numbers_ends_in_a_sentence():
     backbone = Colours()
     backbone.gain.fill_(float("nan"))
-    from tadam import RunFailed
-
     with pytest.raises(RunFailed, match="not finite"):
         FewShotClassifier(backbone).fit(*blobs(2, 2))
 
 
-@pytest.mark.parametrize("parameters", [{"alpha": 0.0}, {"alpha": -1}, {"reject_threshold": -1}])
-def test_a_senseless_parameter_is_one_sentence(parameters):
+@pytest.mark.parametrize(
+    "parameters", [{"alpha": 0.0}, {"alpha": -1}, {"alpha": "x"}, {"reject_threshold": -1}]
+)
+def test_a_senseless_parameter_is_one_sentence_before_an_image_is_read(parameters, fitted):
     name = next(iter(parameters))
-    assert f"{name} must be above 0" in refusal(
-        lambda: FewShotClassifier(Colours(), **parameters).fit(*blobs(2, 2))
-    )
+    for call in (FewShotClassifier(Colours(), **parameters).fit, fitted.fit, fitted.partial_fit):
+        fitted.set_params(**parameters)
+        assert f"{name} must be above 0" in refusal(lambda call=call: call(["no.png"] * 2, [0, 1]))
+
+
+def test_a_fit_that_fails_leaves_what_was_learnt_before(fitted):
+    queries, _ = blobs(3, 2, seed=1)
+    before = fitted.predict_proba(queries)
+    blind = Colours()
+    blind.gain.fill_(float("nan"))
+    fitted.set_params(model=blind)
+    with pytest.raises(RunFailed):
+        fitted.fit(*blobs(2, 2))
+    assert (fitted.predict_proba(queries) == before).all()
+    images, _ = blobs(2, 1)
+    with pytest.raises(UserError):
+        fitted.partial_fit([images[0], "no.png"], ["c0", "c1"])
+    assert (fitted.predict_proba(queries) == before).all()
 
 
 def test_a_model_of_another_type_is_one_sentence():

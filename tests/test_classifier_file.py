@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import save_file
+from sklearn.base import clone
 
 from tadam import FewShotClassifier, UserError
 from tadam.classifier_file import _checksum
@@ -99,6 +100,27 @@ def test_parameters_of_the_constructor_survive(model_file, tmp_path):
     assert loaded.reject_threshold_ == 0.25
 
 
+def test_a_loaded_classifier_learns_anew_with_the_same_model(model_file, saved, tmp_path):
+    loaded = FewShotClassifier.load(saved)
+    assert loaded.model == str(model_file)
+    before = loaded.predict_proba(QUERIES)
+    assert (clone(loaded).fit(*blobs(3, 4)).predict_proba(QUERIES) == before).all()
+    forged(saved, lambda tensors, raw: raw.pop("model_name"))  # as it was written once
+    old = FewShotClassifier.load(saved)
+    assert old.model is None
+    old.save(saved)
+    assert FewShotClassifier.load(saved).model is None
+    forged(saved, lambda tensors, raw: raw.update(model_name=5))
+    assert "describes no classifier" in refusal(saved)
+
+
+def test_the_default_model_is_kept_by_its_name(model_file, monkeypatch, tmp_path):
+    monkeypatch.setattr("tadam.modelfile.WEIGHTS", model_file.parent)
+    monkeypatch.setattr("tadam.given_model.default_model", lambda: "m")
+    FewShotClassifier().fit(*blobs(3, 4)).save(tmp_path / "c.tadam")
+    assert FewShotClassifier.load(tmp_path / "c.tadam").model == "m"
+
+
 @settings(max_examples=15)
 @given(
     classes=st.one_of(
@@ -135,6 +157,7 @@ def test_a_backbone_of_ones_own_is_needed_again(tmp_path):
     own = Colours()
     loaded = FewShotClassifier.load(path, backbone=own)
     assert (loaded.predict_proba(QUERIES) == classifier.predict_proba(QUERIES)).all()
+    assert loaded.model is own
     assert own.gain == 1.0  # the caller's object is left alone
 
     class Other(Colours):

@@ -80,7 +80,8 @@ def test_an_existing_file_is_kept_unless_forced(tadam, plans, tmp_path: Path) ->
     file = tmp_path / "bench.json"
     file.write_text("mine")
     assert_one_sentence(tadam("bench", "--json", file), "exists", "--force")
-    assert_one_sentence(tadam("bench", "--json", tmp_path, "--force"), "exists")
+    assert_one_sentence(tadam("bench", "--json", tmp_path, "--force"), "is a folder")
+    assert_one_sentence(tadam("bench", "--json", file / "x.json"), "bench.json is not a folder")
     assert file.read_text() == "mine"
     assert plans == []  # refused before ten minutes had passed
     assert tadam("bench", "--json", file, "--force").code == 0

@@ -136,6 +136,7 @@ def test_far_images_are_unknown_only_if_asked(tadam, fitted, tmp_path) -> None:
     for options in (["--reject"], ["--reject-threshold", 1e-9]):
         result = tadam("predict", fitted, tmp_path / "noise.png", *options, "--json")
         assert json.loads(result.out)["predictions"][0]["label"] == "unknown"
+        assert json.loads(result.out)["predictions"][0]["unknown"] is True
     result = tadam("predict", fitted, tmp_path / "noise.png", "--reject-threshold", 4, "--json")
     assert json.loads(result.out)["predictions"][0]["label"] in SUBJECTS
     assert "unknown" in tadam("predict", fitted, tmp_path / "noise.png", "--reject").out
@@ -160,7 +161,85 @@ def test_an_existing_file_is_only_replaced_with_force(
     assert_one_sentence(tadam(*table), "out.csv", "--force")
     assert (tmp_path / "out.csv").read_text() == "mine"
     assert tadam(*table, "--force").code == 0
-    assert_one_sentence(tadam("fit", photos, "-o", tmp_path, "--force"), "exists")
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(
+    tadam, fitted, photos, tmp_path, monkeypatch
+) -> None:
+    before = fitted.read_bytes()
+    predict = ("predict", fitted, tmp_path / "nowhere", "--force")  # never looked at
+    assert_one_sentence(
+        tadam("fit", tmp_path / "nowhere", "-o", tmp_path), "is a folder: name a file in it"
+    )
+    assert_one_sentence(tadam(*predict, "--csv", tmp_path), "is a folder: name a file in it")
+    assert_one_sentence(
+        tadam(*predict, "--csv", fitted / "x" / "y.csv"), "y.csv cannot", "photos.tadam is not a"
+    )
+    same = ("--csv", tmp_path / "x", "--report", tmp_path / "a" / ".." / "x")
+    assert_one_sentence(tadam(*predict, *same), "twice")
+    assert_one_sentence(tadam(*predict, "--csv", fitted), "is the classifier itself")
+    assert fitted.read_bytes() == before
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    assert_one_sentence(
+        tadam(*predict, "--csv", tmp_path / "new" / "x.csv"), f"you may not write in {tmp_path}"
+    )
+
+
+def test_what_was_skipped_is_told_even_if_nothing_is_left(tadam, fitted, model, tmp_path) -> None:
+    broken = _folder(tmp_path / "broken", "box", "disc")
+    for image in broken.glob("*/*"):
+        image.write_text("x")
+    new = tmp_path / "new.tadam"
+    for command in (
+        ("fit", broken, "-o", new, "--model", model),
+        ("predict", fitted, broken),
+        ("evaluate", fitted, broken),
+    ):
+        result = tadam(*command)
+        assert result.code == 2
+        *skipped, error = result.err.splitlines()
+        assert [line.startswith("skipped: ") for line in skipped] == [True, True]
+        assert error.startswith("error: ")
+
+
+def test_files_that_are_not_images_by_name_are_told(tadam, fitted, model, tmp_path) -> None:
+    folder = _folder(tmp_path / "mixed", "box", "disc")
+    (folder / "box" / "r.heic").touch()
+    (folder / "splits.toml").touch()
+    words = f"files below {folder}: 1 not named like images, such as r.heic"
+    result = tadam("fit", folder, "-o", tmp_path / "new.tadam", "--model", model, "--json")
+    assert json.loads(result.out)["skipped"] == [words]
+    assert result.err == f"skipped: {words}\n"
+    result = tadam("predict", fitted, folder / "box", "--strict", "--json")
+    assert json.loads(result.out)["skipped"] == [words.replace(str(folder), str(folder / "box"))]
+    (folder / "box" / "a.png").unlink()
+    result = tadam("predict", fitted, folder / "box")
+    assert result.err.splitlines()[0].startswith("skipped: ")
+    assert result.err.splitlines()[1].startswith("error: there are no images")
+
+
+def test_few_images_get_a_row_each_and_many_a_summary(tadam, labelled, model, tmp_path) -> None:
+    folder = _folder(tmp_path / "many", *(f"class {k}" for k in range(13)))
+    file = tmp_path / "many.tadam"
+    assert tadam("fit", folder, "-o", file, "--model", model).code == 0
+    one = folder / "class 3" / "a.png"
+    result = tadam("predict", file, one)
+    row = next(line for line in result.out.splitlines() if str(one) in line)
+    assert [cell.strip() for cell in row.split("│")[2:-1]] == ["class 0", "7.7 %"]
+    assert "class 1" not in result.out.replace(str(one), "")
+    result = tadam("predict", file, one, "--json")
+    assert json.loads(result.out)["predictions"][0]["unknown"] is False
+    result = tadam("predict", file, *[one] * 21)
+    assert "mean confidence" in result.out
+    assert "class 0" in result.out
+    assert "class 1 " not in result.out
+
+
+def test_a_class_called_unknown_is_no_promise_of_rejection(tadam, model, tmp_path) -> None:
+    folder = _folder(tmp_path / "two", "unknown", "cat")
+    result = tadam("fit", folder, "-o", tmp_path / "x.tadam", "--model", model)
+    assert result.code == 0
+    assert "--reject will not work, because a class is called 'unknown'" in result.out
 
 
 def _folder(root: Path, *names: str) -> Path:
@@ -196,13 +275,29 @@ def test_other_mistakes_are_one_sentence(tadam, fitted, photos, model, tmp_path)
     assert_one_sentence(tadam("predict", model, photos), "is a model, not a classifier")
     page = photos / "box" / "1.png"
     assert_one_sentence(tadam("predict", page, photos), "not a complete safetensors file")
+    assert_one_sentence(tadam("predict", photos, photos), "is a folder")
+    assert_one_sentence(tadam("fit", page, "-o", file), "is a file: give a folder")
+    result = tadam("fit", photos, "-o", file, "--model", fitted)
+    assert_one_sentence(result, "is a classifier, not a model")
     assert_one_sentence(tadam("predict", fitted, tmp_path / "no"), "does not exist")
     (tmp_path / "empty").mkdir()
     assert_one_sentence(tadam("predict", fitted, tmp_path / "empty"), "no images")
-    assert_one_sentence(tadam("evaluate", fitted), "is measured on a folder")
-    assert_one_sentence(tadam("evaluate", fitted, photos, "--dataset", "shapes"), "on a folder")
-    assert_one_sentence(tadam("evaluate", model, photos), "--dataset")
-    assert_one_sentence(tadam("evaluate", model), "--dataset")
+    both = ("FILE.tadam FOLDER", "--dataset NAME")
+    assert_one_sentence(tadam("evaluate", fitted), *both)
+    assert_one_sentence(tadam("evaluate", fitted, photos, "--dataset", "shapes"), *both)
+    assert_one_sentence(tadam("evaluate", model), *both)
+    assert_one_sentence(tadam("evaluate", model, photos), "is a model, not a classifier")
+    for name in ("fc100", tmp_path, file):
+        assert_one_sentence(tadam("evaluate", name, photos), "there is no classifier", "--dataset")
+    result = tadam("evaluate", fitted, "--dataset", "shapes")
+    assert_one_sentence(result, "is a classifier, not a model")
+    for name in ("way", "shot", "tasks", "queries", "seed"):
+        result = tadam("evaluate", fitted, photos, f"--{name}", 5)
+        assert_one_sentence(result, f"--{name} is for a model")
+    assert_one_sentence(tadam("evaluate", fitted, photos, "--split", "test"), "--split")
+    renamed = fitted.rename(tmp_path / "no_suffix")
+    assert tadam("evaluate", renamed, photos).code == 0
+    renamed.rename(fitted)
     other = _folder(tmp_path / "other", "cat", "dog")
     assert_one_sentence(tadam("evaluate", fitted, other), "cat", "box, disc, wedge")
     assert_one_sentence(

@@ -90,6 +90,10 @@ def test_export_in_words(tadam, folder: Path, tmp_path: Path, monkeypatch) -> No
     result = tadam("export", folder / "flowers.tadam", "-o", file)
     assert f"written: {file} (1.2 MB, 3 classes; " in result.out
     assert "PyTorch's to 2e-07" in result.out
+    speeds = benchmark.Speeds(50.0, 125.0, 2.5, 1, 32, 32)
+    monkeypatch.setattr(benchmark, "compare_speed", lambda *arguments: speeds)
+    result = tadam("export", folder / "flowers.tadam", "-o", file, "--benchmark")
+    assert "onnxruntime 125, PyTorch 50: onnxruntime is 2.50 times as fast" in result.out
 
 
 def test_nothing_is_replaced_unasked(tadam, folder: Path, tmp_path: Path) -> None:
@@ -97,7 +101,8 @@ def test_nothing_is_replaced_unasked(tadam, folder: Path, tmp_path: Path) -> Non
     file.write_text("mine")
     before = source.read_bytes()
     assert_one_sentence(tadam("export", source, "-o", file), "mine.onnx exists", "--force")
-    assert_one_sentence(tadam("export", source, "-o", tmp_path, "--force"), "exists")
+    assert_one_sentence(tadam("export", source, "-o", tmp_path, "--force"), "is a folder")
+    assert_one_sentence(tadam("export", source, "-o", file / "x"), "mine.onnx is not a folder")
     assert_one_sentence(tadam("export", source, "-o", source, "--force"), "classifier itself")
     assert file.read_text() == "mine"
     assert source.read_bytes() == before

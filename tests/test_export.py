@@ -1,6 +1,7 @@
 """Exported files: PyTorch's answers at every size, in a process that knows neither it nor us."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tadam import __version__, export
+from tadam.benchmarks import exported as benchmark
 from tadam.benchmarks.exported import compare_speed
 from tadam.classifier import FewShotClassifier
 from tadam.errors import RunFailed, UserError
@@ -161,10 +163,13 @@ def test_it_runs_in_a_process_without_torch_and_tadam(tmp_path: Path, exported) 
     np.testing.assert_allclose(np.load(tmp_path / "answers.npy"), expected, atol=1e-4)
 
 
-def test_both_speeds_and_their_ratio(exported) -> None:
+def test_both_speeds_and_their_ratio(exported, monkeypatch: pytest.MonkeyPatch) -> None:
     predictor, file = exported
     speeds = compare_speed(file, predictor, rounds=1, seconds=0.0)
     assert speeds.ratio == pytest.approx(speeds.onnxruntime / speeds.pytorch)
+    times = {"pytorch": [8.0, 8.0, 8.0], "onnxruntime": [4.0, 4.0, 1.0]}
+    monkeypatch.setattr(benchmark, "in_turn", lambda *arguments: times)
+    assert compare_speed(file, predictor).ratio == 8.0
     assert (speeds.threads, speeds.side) == (torch.get_num_threads(), 2 * SIZE)
 
 
@@ -184,7 +189,10 @@ def test_a_file_that_disagrees_is_not_left_behind(
     right = export._answers
     monkeypatch.setattr(export, "onnx_model", lambda *arguments: small_model)
     file = tmp_path / "old.onnx"
-    export.export(file, predictor_of(Pixels(3, 4)), CLASSES, 1.0)
+    odd = [os.fsdecode(b"caf\xe9"), "Ω", "c"]  # the first is not text
+    export.export(file, predictor_of(Pixels(3, 4)), odd, 1.0)
+    about = export.session(file).get_modelmeta().custom_metadata_map
+    assert json.loads(about["classes"]) == odd
     before = file.read_bytes()
     monkeypatch.setattr(
         export, "_answers", lambda *a: [y + wrong * (y.ndim == 2) for y in right(*a)]

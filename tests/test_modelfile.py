@@ -102,7 +102,7 @@ def test_a_truncated_file_is_refused(saved, keep):
 def test_a_file_of_another_kind_is_refused(tmp_path, data):
     path = tmp_path / "model.safetensors"
     path.write_bytes(data)
-    assert "not a complete safetensors file" in refusal(path)
+    assert refusal(path).endswith("is not a complete safetensors file: copy or make it again")
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,12 @@ def test_a_step_that_is_no_number_is_refused(saved, step):
     refusal(rewritten(saved, lambda raw: raw.update(step=step)))
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_a_folder_and_a_classifier_are_named(tmp_path):
     path = tmp_path / "nowhere.safetensors"
-    assert "does not exist" in refusal(path)
+    assert "does not exist: check the path" in refusal(path)
+    assert "is a folder: name a file" in refusal(tmp_path)
+    save_file({"a": torch.zeros(1)}, tmp_path / "c.tadam", metadata={"tadam-classifier": "{}"})
+    assert "is a classifier, not a model: " in refusal(tmp_path / "c.tadam")
     assert "there is no model" in refusal(path, find_model)
 
 

@@ -159,6 +159,7 @@ def test_three_hundred_classes_and_five_thousand_images_stay_a_page(tmp_path) ->
     shown = inside.count('class="file"')
     more = re.search(r"and ([\d,]+) more", inside)
     assert more is not None
+    assert "more; <code>tadam predict --csv</code> lists all of them." in inside
     count = sum(p.label == names[7] for p in predictions)
     assert shown + int(more[1].replace(",", "")) == count > 2000
     assert "<details open" not in text

@@ -22,6 +22,14 @@ def shown(monkeypatch: pytest.MonkeyPatch, live: bool, terminal: bool) -> str:
     return file.getvalue()
 
 
+@pytest.mark.parametrize("name", ["out", "err", "alarm"])
+def test_a_path_is_printed_as_it_is(name: str) -> None:
+    console = getattr(tadam.terminal, name)
+    with console.capture() as captured:
+        console.print("photos:dog:/[red]x", soft_wrap=True)
+    assert captured.get() == "photos:dog:/[red]x\n"
+
+
 def test_a_bar_shows_how_many_have_ended_and_which_run(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(monkeypatch, live=True, terminal=True)
     assert "1/3" in text

@@ -19,7 +19,7 @@ from tadam.calibration import calibrated_alpha, leave_one_out, rejection_thresho
 from tadam.device import choose_device
 from tadam.errors import RunFailed, UserError
 from tadam.estimator import Estimator
-from tadam.given_model import resolve_model
+from tadam.given_model import model_name, resolve_model
 from tadam.inference import answer, embed, reader_of
 from tadam.labels import class_array, numbered, plain_labels, unknown_label
 from tadam.metric import DISTANCES, prototypes
@@ -53,6 +53,7 @@ class FewShotClassifier(Estimator):
         support_embeddings_: (N, D), what the prototypes are the means of.
         support_labels_: Their classes as places in `classes_`, (N,).
         support_thumbnails_: Small JPEGs of the first support images, a list for each class.
+        model_name_: The name or path of the model; None for one that was given as an object.
         origin_: The recipe behind the network; None for one that was given as an object.
         backbone_: The network as it was before it was folded; its preprocessing is in use.
         trained_alpha_: The model's own alpha.
@@ -72,6 +73,7 @@ class FewShotClassifier(Estimator):
     support_embeddings_: npt.NDArray[np.float32]
     support_labels_: npt.NDArray[np.int64]
     support_thumbnails_: list[list[bytes]]
+    model_name_: str | None
     origin_: ModelInfo | None
     backbone_: Backbone
     trained_alpha_: float
@@ -107,6 +109,7 @@ class FewShotClassifier(Estimator):
             problems: Gets a sentence for each image that cannot be read, which is then left out;
                 without it the first such image is an error.
         """
+        self._check_parameters()
         found, given = labelled(images, labels)
         classes = class_array(given)
         if len(classes) < 2:
@@ -134,9 +137,9 @@ class FewShotClassifier(Estimator):
             if not isinstance(batches, list):
                 batches = replace(reader, thumbnails=False).batches([found[row] for row in rows])
             _, z, _ = embed(predictor.network, batches)  # second pass
-        self.origin_, self.backbone_, self.trained_alpha_ = origin, backbone, alpha
-        self.predictor_ = predictor.eval()
-        self._settle(classes, z, numbers, by_class(thumbnails, numbers, len(classes)))
+        pictures = by_class(thumbnails, numbers, len(classes))
+        self._settle(predictor.eval(), alpha, classes, z, numbers, pictures)
+        self.model_name_, self.origin_, self.backbone_ = model_name(self.model), origin, backbone
         return self
 
     def partial_fit(
@@ -154,6 +157,7 @@ class FewShotClassifier(Estimator):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(images, labels, progress=progress, problems=problems)
+        self._check_parameters()
         found, given = labelled(images, labels)
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
@@ -168,29 +172,45 @@ class FewShotClassifier(Estimator):
         for k, more in enumerate(by_class(new, numbers[len(old) :], len(classes))):
             pictures[k] = (pictures[k] + more)[:THUMBNAILS]
         known = torch.from_numpy(self.support_embeddings_).to(z.device)
-        self._settle(classes, torch.cat([known, z]), numbers, pictures)
+        z = torch.cat([known, z])
+        self._settle(self.predictor_, self.trained_alpha_, classes, z, numbers, pictures)
         return self
+
+    def _check_parameters(self) -> None:
+        for name in ("alpha", "reject_threshold"):
+            value = getattr(self, name)
+            try:
+                ok = value is None or 0 < value < float("inf")
+            except (TypeError, ValueError):
+                ok = False
+            if not ok:
+                raise UserError(f"{name} must be above 0, got {value!r}")
 
     def _settle(
         self,
+        predictor: Predictor,
+        trained_alpha: float,
         classes: npt.NDArray[Any],
         z: Tensor,
         numbers: npt.NDArray[np.int64],
         thumbnails: list[list[bytes]],
     ) -> None:
-        """Everything that follows from the support embeddings, (N, D), and their classes."""
+        """Everything that follows from the support embeddings, (N, D), and their classes.
+
+        Nothing changes before all of it is known: a `fit` that fails leaves what was learnt before.
+        """
         if not z.isfinite().all():
             raise RunFailed("the model's embeddings are not finite numbers: use another model")
         labels = torch.from_numpy(numbers).to(z.device)
-        predictor = self.predictor_
         c = prototypes(z[None], labels[None], len(classes))[0]
-        alpha = _positive("alpha", self.alpha)
-        threshold = _positive("reject_threshold", self.reject_threshold)
-        predictor.prototypes = c
         left_out = leave_one_out(z, labels, c, predictor.distance)
-        predictor.alpha.fill_(alpha or calibrated_alpha(left_out, self.trained_alpha_))
+        alpha = self.alpha or calibrated_alpha(left_out, trained_alpha)
+        threshold = self.reject_threshold or rejection_threshold(z, labels, c)
+        predictor.prototypes = c
+        predictor.alpha.fill_(alpha)
+        self.predictor_, self.trained_alpha_ = predictor, trained_alpha
         self.classes_ = classes
-        self.reject_threshold_ = threshold or rejection_threshold(z, labels, c)
+        self.reject_threshold_ = threshold
         self.support_embeddings_ = z.cpu().numpy()
         self.support_labels_ = numbers
         self.support_thumbnails_ = thumbnails
@@ -274,10 +294,6 @@ class FewShotClassifier(Estimator):
         own = backbone.backbone if isinstance(backbone, Tadam) else backbone
         classifier = cls(device=device)
         classifier_file.load(Path(path), classifier, copy.deepcopy(own))
+        if backbone is not None:
+            classifier.model = backbone
         return classifier
-
-
-def _positive(name: str, value: float | None) -> float | None:
-    if value is not None and not 0 < value < float("inf"):
-        raise UserError(f"{name} must be above 0, got {value!r}")
-    return value

@@ -27,15 +27,14 @@ from tadam.labels import class_array, plain_labels
 from tadam.metric import DISTANCES
 from tadam.model import build_model
 from tadam.modelfile import (
-    KEY as MODEL_KEY,
-)
-from tadam.modelfile import (
+    CLASSIFIER_KEY,
     ModelInfo,
     check_fit,
     describe,
     open_tensors,
     parse_description,
 )
+from tadam.modelfile import KEY as MODEL_KEY
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from tadam.classifier import FewShotClassifier
 
 FORMAT = 1
-_KEY = "tadam-classifier"
 _WEIGHTS = "predictor."
 #: What preprocessing needs of a backbone; folding leaves it behind.
 _STATISTICS = ("pixel_mean", "pixel_std")
@@ -70,6 +68,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
         "backbone": type(classifier.backbone_).__name__,
         "model": describe(origin) if origin else None,
+        "model_name": classifier.model_name_,
     }
     thumbnails = [jpeg for some in classifier.support_thumbnails_ for jpeg in some]
     tensors = {
@@ -85,7 +84,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(description)
-    metadata = {_KEY: text, "sha256": _checksum(text, plain)}
+    metadata = {CLASSIFIER_KEY: text, "sha256": _checksum(text, plain)}
     write_with(path, lambda temporary: save_file(plain, temporary, metadata=metadata))
 
 
@@ -100,6 +99,7 @@ class _Description:
     parameters: dict[str, float | None]
     backbone: str
     model: ModelInfo | None
+    model_name: str | None
 
 
 def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> None:
@@ -154,8 +154,8 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     into.reject_threshold_ = said.reject_threshold
     into.support_embeddings_, into.support_labels_ = embeddings, labels
     into.support_thumbnails_ = thumbnails
-    into.classes_ = said.classes
-    into.set_params(**said.parameters)
+    into.classes_, into.model_name_ = said.classes, said.model_name
+    into.set_params(**said.parameters, model=said.model_name)
 
 
 def _described(raw: dict[str, Any], path: Path) -> _Description:
@@ -174,9 +174,11 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
             {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
             str(raw["backbone"]),
             model,
+            raw.get("model_name"),  # files of before have none
         )
-        if said.classes.tolist() != raw["classes"] or said.distance not in DISTANCES:
-            raise ValueError("classes or distance")
+        ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
+        if not ok or said.classes.tolist() != raw["classes"]:
+            raise ValueError("classes, distance or name of the model")
     except (KeyError, TypeError, IndexError, ValueError):
         raise UserError(f"{path} describes no classifier: make it again") from None
     return said
@@ -189,7 +191,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} is a model, not a classifier: make one with 'tadam fit FOLDER --model {path}'"
         )
     try:
-        text = metadata[_KEY]
+        text = metadata[CLASSIFIER_KEY]
         raw = json.loads(text)
         if raw["format"] != FORMAT:
             raise UserError(
@@ -236,19 +238,16 @@ def _support(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """Support embeddings (N, D) and their classes (N,)."""
     z, labels = tensors.get("support.embeddings"), tensors.get("support.labels")
-    ok = (
-        z is not None
-        and labels is not None
-        and (z.dtype, labels.dtype) == (torch.float32, torch.int64)
-        and z.ndim == 2
-        and z.shape[1] == features
-        and labels.shape == z.shape[:1]
-        and labels.unique().tolist() == list(range(way))
-    )
-    if not ok:
+    if (
+        z is None
+        or labels is None
+        or (z.dtype, labels.dtype) != (torch.float32, torch.int64)
+        or z.ndim != 2
+        or z.shape[1] != features
+        or labels.shape != z.shape[:1]
+        or labels.unique().tolist() != list(range(way))
+    ):
         raise UserError(f"{path} has no support set that fits its classes: make it again")
-    assert z is not None
-    assert labels is not None
     return z.numpy(), labels.numpy()
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from tadam.cli_bench import bench
-from tadam.cli_classify import SUFFIX, Strict, evaluate_classifier, fit, predict
+from tadam.cli_classify import Strict, evaluate_classifier, fit, predict
 from tadam.cli_data import data_app
 from tadam.cli_export import export
 from tadam.cli_options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
@@ -152,14 +152,17 @@ def train(
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     model: Annotated[
         str, typer.Argument(help="A model's name, a run folder, a weights or a .tadam file.")
     ],
     folder: Annotated[
         Path | None,
-        typer.Argument(help="With a .tadam file: labelled images, a sub-folder per class."),
+        typer.Argument(help="For a .tadam file: labelled images, a sub-folder per class."),
     ] = None,
-    dataset: Annotated[str | None, typer.Option(help="E.g. fc100 or folder:PATH.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="For a model, e.g. fc100 or folder:PATH.")
+    ] = None,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
     shot: Annotated[int, typer.Option(help="Labelled images of a class.")] = 5,
@@ -172,13 +175,19 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure a model on random tasks, or what 'tadam fit' wrote on a labelled folder."""
-    if model.endswith(SUFFIX):
-        if folder is None or dataset is not None:
-            raise UserError(f"{model} is measured on a folder: tadam evaluate {model} FOLDER")
+    if (folder is None) == (dataset is None):
+        raise UserError(
+            "a classifier is measured on a folder, 'tadam evaluate FILE.tadam FOLDER', a model on "
+            "a data set, 'tadam evaluate MODEL --dataset NAME': give one of the two"
+        )
+    if folder is not None:
+        for name in ("split", "way", "shot", "tasks", "queries", "seed"):
+            source = context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                raise UserError(f"--{name} is for a model on a --dataset: leave it out here")
         evaluate_classifier(Path(model), folder, strict, device, as_json)
         return
-    if folder is not None or dataset is None:
-        raise UserError(f"{model} is measured on a data set: tadam evaluate {model} --dataset NAME")
+    assert dataset is not None
     from tadam.evaluation import evaluate as run
 
     with progress_bar("evaluating") as progress:

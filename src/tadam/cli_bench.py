@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tadam.cli_options import check_outputs
 from tadam.errors import UserError
 from tadam.terminal import err, out, print_json
 
@@ -34,8 +35,7 @@ def bench(
 ) -> None:
     """Measure speed and memory as ratios: keep the machine idle meanwhile."""
     file = Path(json_file) if json_file not in (None, "-") else None
-    if file and file.exists() and not (force and file.is_file()):
-        raise UserError(f"{file} exists: choose another file for --json, or add --force")
+    check_outputs([file] if file else [], force)
 
     import torch
 

@@ -2,13 +2,15 @@
 
 import csv
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from tadam.cli_options import Device, Json
+from tadam.cli_options import Device, Json, check_outputs
 from tadam.errors import UserError
 from tadam.terminal import err, out, percent, print_json, progress_bar
 
@@ -17,11 +19,12 @@ if TYPE_CHECKING:
     from tadam.folder_evaluation import FolderEvaluation
     from tadam.predictions import Prediction
 
-SUFFIX = ".tadam"
 #: Sentences about broken files that are printed; the rest is only counted.
 _SHOWN = 20
-#: A confusion matrix of more classes than this does not fit a terminal.
-_MATRIX_CLASSES = 12
+#: Up to this many images get a row each.
+_ROWS = 20
+#: A table with a row or a column for each of more classes than this does not fit a terminal.
+_CLASSES = 12
 
 Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at a file that cannot be read, do not skip it.")
@@ -44,14 +47,17 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn the classes of a folder of pictures: seconds, no training."""
-    _check_free([output], force)
+    check_outputs([output], force)
     from tadam.classifier import FewShotClassifier
+    from tadam.data.folder import SPLITS_FILE, left_out
+    from tadam.support import labelled
 
-    problems: list[str] = []
     classifier = FewShotClassifier(model, device=device)
-    with progress_bar("reading") as progress:
-        classifier.fit(folder, progress=progress, problems=None if strict else problems)
-    _tell(problems)
+    with _told() as problems, progress_bar("reading") as progress:
+        files, labels = labelled(folder)
+        used = [file for file in files if isinstance(file, Path)]
+        problems += left_out(folder, [*used, folder / SPLITS_FILE])
+        classifier.fit(files, labels, progress=progress, problems=None if strict else problems)
     classifier.save(output)
     images, way = len(classifier.support_labels_), len(classifier.classes_)
     if as_json:
@@ -66,11 +72,13 @@ def fit(
             }
         )
         return
-    out.print(
-        f"{output}: {way} classes from {images} images; an image further than "
-        f"{classifier.reject_threshold_:.3g} from every class is 'unknown' to predict --reject",
-        soft_wrap=True,
+    rejection = (
+        f"an image further than {classifier.reject_threshold_:.3g} from every class is 'unknown' "
+        "to predict --reject"
     )
+    if "unknown" in classifier.classes_.tolist():
+        rejection = "predict --reject will not work, because a class is called 'unknown'"
+    out.print(f"{output}: {way} classes from {images} images; {rejection}", soft_wrap=True)
 
 
 def predict(
@@ -97,9 +105,10 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Sort pictures into the classes that were learnt."""
-    _check_free([file for file in (csv_file, report) if file], force)
+    outputs = [file for file in (csv_file, report) if file]
+    check_outputs(outputs, force, classifier)
     from tadam.classifier import FewShotClassifier
-    from tadam.data.folder import image_files
+    from tadam.data.folder import image_files, left_out
     from tadam.files import write_text
 
     known = FewShotClassifier.load(classifier, device=device)
@@ -108,11 +117,17 @@ def predict(
     for path in paths:
         if not path.exists():
             raise UserError(f"{path} does not exist: check the path")
-    found = [f for path in paths for f in (image_files(path) if path.is_dir() else [path])]
-    if not found:
-        raise UserError(f"there are no images in {', '.join(map(str, paths))}: check the path")
-    problems: list[str] = []
-    with progress_bar("classifying") as progress:
+    found: list[Path] = []
+    with _told() as problems, progress_bar("classifying") as progress:
+        for path in paths:
+            if path.is_dir():
+                images = image_files(path)
+                problems += left_out(path, images)
+                found += images
+            else:
+                found.append(path)
+        if not found:
+            raise UserError(f"there are no images in {', '.join(map(str, paths))}: check the path")
         predictions = known.classify(
             found,
             reject=reject,
@@ -120,7 +135,6 @@ def predict(
             progress=progress,
             problems=None if strict else problems,
         )
-    _tell(problems)
     if csv_file:
         write_text(csv_file, _csv(known, predictions))
     if report:
@@ -130,10 +144,12 @@ def predict(
     if as_json:
         print_json({"predictions": _rows(known, predictions), "skipped": problems})
         return
-    _print_summary(known, predictions)
-    for file in (csv_file, report):
-        if file:
-            out.print(f"written: {file}", soft_wrap=True)
+    if len(predictions) <= _ROWS:
+        _print_rows(predictions)
+    else:
+        _print_summary(known, predictions)
+    for file in outputs:
+        out.print(f"written: {file}", soft_wrap=True)
 
 
 def evaluate_classifier(file: Path, folder: Path, strict: bool, device: str, as_json: bool) -> None:
@@ -141,28 +157,31 @@ def evaluate_classifier(file: Path, folder: Path, strict: bool, device: str, as_
     from tadam.classifier import FewShotClassifier
     from tadam.folder_evaluation import evaluate_folder
 
+    if not file.is_file():
+        raise UserError(
+            f"there is no classifier {file}: name a file that 'tadam fit' wrote, or measure a "
+            "model with --dataset NAME instead of a folder"
+        )
     classifier = FewShotClassifier.load(file, device=device)
-    with progress_bar("classifying") as progress:
-        result = evaluate_folder(classifier, folder, strict, progress)
+    with _told() as problems, progress_bar("classifying") as progress:
+        result = evaluate_folder(classifier, folder, progress, None if strict else problems)
     if as_json:
         print_json(result.to_json())
-        return
-    _tell(result.skipped)
-    _print_evaluation(result)
+    else:
+        _print_evaluation(result)
 
 
-def _check_free(files: list[Path], force: bool) -> None:
-    for file in files:
-        if file.exists() and not (force and file.is_file()):
-            raise UserError(f"{file} exists: choose another file, or add --force")
-
-
-def _tell(problems: list[str]) -> None:
-    """Broken files, on stderr."""
-    for sentence in problems[:_SHOWN]:
-        err.print(f"skipped: {sentence}", soft_wrap=True)
-    if len(problems) > _SHOWN:
-        err.print(f"skipped: {len(problems) - _SHOWN} more files")
+@contextmanager
+def _told() -> Iterator[list[str]]:
+    """Yields a list for sentences on what is skipped; they go to stderr, whatever happens."""
+    problems: list[str] = []
+    try:
+        yield problems
+    finally:
+        for sentence in problems[:_SHOWN]:
+            err.print(f"skipped: {sentence}", soft_wrap=True)
+        if len(problems) > _SHOWN:
+            err.print(f"skipped: {len(problems) - _SHOWN} more files")
 
 
 def _rows(
@@ -173,6 +192,7 @@ def _rows(
         {
             "path": p.path,
             "label": p.label,
+            "unknown": p.unknown,
             "confidence": p.confidence,
             "distance": p.distance,
             "probabilities": dict(zip(names, p.probabilities.tolist(), strict=True)),
@@ -194,11 +214,23 @@ def _csv(classifier: "FewShotClassifier", predictions: "list[Prediction]") -> st
     return text.getvalue().encode("utf-8", "replace").decode()
 
 
+def _print_rows(predictions: "list[Prediction]") -> None:
+    """The answer for each image."""
+    table = Table("path", "label", "confidence")
+    table.columns[0].overflow = "fold"
+    for p in predictions:
+        answer = ("unknown", "-") if p.unknown else (str(p.label), percent(p.confidence))
+        table.add_row(p.path, *answer)
+    out.print(table)
+
+
 def _print_summary(classifier: "FewShotClassifier", predictions: "list[Prediction]") -> None:
     """Images and mean confidence of each class, and how many were rejected."""
     table = Table("class", "images", "mean confidence")
     for k, label in enumerate(classifier.classes_.tolist()):
         sure = [p.confidence for p in predictions if not p.unknown and p.nearest == k]
+        if not sure and len(classifier.classes_) > _CLASSES:
+            continue
         table.add_row(str(label), str(len(sure)), percent(sum(sure) / len(sure)) if sure else "-")
     unknown = sum(p.unknown for p in predictions)
     if unknown:
@@ -221,7 +253,7 @@ def _print_evaluation(result: "FolderEvaluation") -> None:
         taken = result.class_names[wrong.index(max(wrong))] if max(wrong) else "-"
         classes.add_row(name, str(sum(row)), percent(share), taken)
     out.print(classes)
-    if len(result.class_names) > _MATRIX_CLASSES:
+    if len(result.class_names) > _CLASSES:
         out.print(f"--json has the {len(result.class_names)} x {len(result.class_names)} confusion")
         return
     matrix = Table("true \\ answer", *result.class_names)

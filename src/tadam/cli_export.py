@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tadam.cli_options import Json
-from tadam.errors import UserError
+from tadam.cli_options import Json, check_outputs
 from tadam.terminal import err, out, print_json
 
 
@@ -23,10 +22,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a classifier as ONNX: images in, probabilities out, checked against PyTorch."""
-    if onnx_file.resolve() == file.resolve():
-        raise UserError(f"{file} is the classifier itself: choose another file for -o")
-    if onnx_file.exists() and not (force and onnx_file.is_file()):
-        raise UserError(f"{onnx_file} exists: choose another file for -o, or add --force")
+    check_outputs([onnx_file], force, classifier=file)
 
     from tadam.classifier import FewShotClassifier
     from tadam.export import check_installed
@@ -55,7 +51,8 @@ def export(
     if speeds:
         out.print(
             f"images per second: onnxruntime {speeds.onnxruntime:.0f}, PyTorch "
-            f"{speeds.pytorch:.0f}, a ratio of {speeds.ratio:.2f} ({speeds.batch} images of "
-            f"{speeds.side} x {speeds.side} at once, threads: {speeds.threads})",
+            f"{speeds.pytorch:.0f}: onnxruntime is {speeds.ratio:.2f} times as fast "
+            f"({speeds.batch} images of {speeds.side} x {speeds.side} at once, "
+            f"threads: {speeds.threads})",
             soft_wrap=True,
         )

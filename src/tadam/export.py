@@ -100,7 +100,7 @@ def export(
         {
             "format": FORMAT,
             "tadam_version": __version__,
-            "classes": json.dumps(list(classes), ensure_ascii=False),
+            "classes": json.dumps(list(classes)),
             "label_type": type(classes[0]).__name__,
             "reject_threshold": repr(float(reject_threshold)),
             "image_size": str(size),

@@ -43,16 +43,17 @@ class FolderEvaluation:
 def evaluate_folder(
     classifier: FewShotClassifier,
     folder: Path,
-    strict: bool = False,
     progress: Progress | None = None,
+    problems: list[str] | None = None,
 ) -> FolderEvaluation:
     """Classifies the images of a folder whose sub-folders are named after the classes.
 
     Args:
         classifier: A fitted one.
         folder: Needs not have all classes, but no other.
-        strict: Stop at an image that cannot be read, instead of leaving it out.
         progress: Called with (images read, images in all).
+        problems: Gets a sentence for each image that cannot be read, which is then left out;
+            without it the first such image is an error.
     """
     names = [str(label) for label in classifier.classes_.tolist()]
     files = class_files(folder)
@@ -62,12 +63,9 @@ def evaluate_folder(
                 f"{folder / name} is not named after a class of the classifier "
                 f"({_some(names)}): rename or remove it"
             )
-    skipped: list[str] = []
     paths = [path for some in files.values() for path in some]
     truth = {str(path): names.index(name) for name, some in files.items() for path in some}
-    predictions = classifier.classify(
-        paths, progress=progress, problems=None if strict else skipped
-    )
+    predictions = classifier.classify(paths, progress=progress, problems=problems)
     true = np.array([truth[str(p.path)] for p in predictions])
     probabilities = np.stack([p.probabilities for p in predictions])
     confusion = np.zeros((len(names), len(names)), np.int64)
@@ -83,7 +81,7 @@ def evaluate_folder(
             if row.sum()
         },
         confusion=confusion.tolist(),
-        skipped=skipped,
+        skipped=list(problems or []),
     )
 
 

@@ -15,6 +15,13 @@ from tadam.nn.backbone import Backbone
 _OWN_DISTANCE, _OWN_ALPHA = "cosine", 10.0
 
 
+def model_name(model: str | Path | Tadam | Backbone | None) -> str | None:
+    """By which name or path `resolve_model` finds the same model again; None for an object."""
+    if model is None:
+        return default_model()
+    return str(model) if isinstance(model, (str, Path)) else None
+
+
 def resolve_model(
     model: str | Path | Tadam | Backbone | None, device: torch.device
 ) -> tuple[Tadam, ModelInfo | None]:

@@ -12,12 +12,13 @@ from tadam.errors import UserError
 
 def plain_labels(labels: Any, count: int) -> list[Hashable]:
     """The labels of `count` images as plain Python values of one kind."""
+    shape: Sequence[int] = getattr(labels, "shape", ())
+    labels = _plain(labels)
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
         raise UserError(f"labels must be a list with one label for each image, got {labels!r}")
-    array = labels if isinstance(labels, np.ndarray) else None
-    if array is not None and array.ndim == 2 and array.shape[1] == 1:
-        labels = array[:, 0]
-    listed = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if isinstance(labels, list) and len(shape) == 2 and shape[1] == 1:
+        labels = [row[0] for row in labels]
+    listed = [_plain(label) for label in labels]
     if len(listed) != count:
         raise UserError(f"there are {count} images and {len(listed)} labels: give one for each")
     kinds: dict[str, Hashable] = {}
@@ -27,6 +28,11 @@ def plain_labels(labels: Any, count: int) -> list[Hashable]:
         (one, a), (other, b) = list(kinds.items())[:2]
         raise UserError(f"labels mix {one} ({a!r}) and {other} ({b!r}): make them all one kind")
     return listed
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy or PyTorch value, of whatever shape, as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _kind(label: Any) -> str:

@@ -25,6 +25,7 @@ BEST = "best.safetensors"
 #: Where the models are that come with the package.
 WEIGHTS = Path(__file__).parent / "weights"
 KEY = "tadam"
+CLASSIFIER_KEY = "tadam-classifier"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **ext
 
 def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """All tensors of a safetensors file, and its metadata."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file in it")
     try:
         with safe_open(path, framework="pt") as file:
             return (
@@ -80,16 +83,23 @@ def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
                 file.metadata() or {},
             )
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist") from None
-    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} does not exist: check the path") from None
+    except PermissionError:
+        raise UserError(f"{path} cannot be read: you are not allowed to") from None
+    except (SafetensorError, OSError):
         raise UserError(
-            f"{path} is not a complete safetensors file ({error}): copy or make it again"
+            f"{path} is not a complete safetensors file: copy or make it again"
         ) from None
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, Any]]:
     """Reads what `write_tensors` wrote: tensors, description, and the JSON as it stands."""
     tensors, metadata = open_tensors(path)
+    if CLASSIFIER_KEY in metadata:
+        raise UserError(
+            f"{path} is a classifier, not a model: sort images with 'tadam predict {path} FOLDER', "
+            f"measure it with 'tadam evaluate {path} FOLDER'"
+        )
     try:
         raw = json.loads(metadata[KEY])
         if raw["format"] != FORMAT:

@@ -149,7 +149,8 @@ class _Page:
     def _tiles(self, chosen: Sequence[Prediction], most: int) -> str:
         tiles = "".join(map(self._tile, chosen[:most]))
         more = len(chosen) - most
-        rest = f'<p class="soft">… and {more:,} more; all are in the CSV.</p>' if more > 0 else ""
+        where = "<code>tadam predict --csv</code> lists all of them"
+        rest = f'<p class="soft">… and {more:,} more; {where}.</p>' if more > 0 else ""
         return f'<div class="pictures">{tiles}</div>{rest}'
 
     def _counts(self) -> str:

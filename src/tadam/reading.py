@@ -39,7 +39,10 @@ def sources(images: Any) -> list[Source]:
     """
     if isinstance(images, (str, os.PathLike)):
         path = Path(images)
-        return list(image_files(path)) if path.is_dir() else [path]
+        found = image_files(path) if path.is_dir() else [path]
+        if not found:
+            raise UserError(f"there are no images below {path}: check the path")
+        return list(found)
     if isinstance(images, Image.Image):
         return [images]
     if isinstance(images, np.ndarray) and images.ndim > 1:
@@ -51,6 +54,8 @@ def sources(images: Any) -> list[Source]:
         raise UserError(
             f"images must be paths, PIL images or uint8 arrays, got {type(images).__name__}"
         ) from None
+    if not listed:
+        raise UserError("there are no images: give at least one")
     return [_source(image, number) for number, image in enumerate(listed)]
 
 

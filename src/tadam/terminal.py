@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tadam.evaluation import Evaluation
 
 #: Results go to stdout, everything else to stderr, so that `--json | jq` works.
-#: No markup: a path or a class may be called "[red]".
+#: No markup, no emoji: a path or a class may be called "[red]" or ":dog:".
 #: Under torchrun every process runs the same command, and only the first one speaks ...
 _quiet = place().rank > 0
-out = Console(highlight=False, markup=False, quiet=_quiet)
-err = Console(stderr=True, highlight=False, markup=False, quiet=_quiet)
+out = Console(highlight=False, markup=False, emoji=False, quiet=_quiet)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False, quiet=_quiet)
 #: ... except about what happened to one process alone.
-alarm = Console(stderr=True, highlight=False, markup=False)
+alarm = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tadam.data import folder as module
-from tadam.data.folder import class_files, load_folder, split_names
+from tadam.data.folder import class_files, left_out, load_folder, split_names
 from tadam.errors import UserError
 
 SIZE = 16
@@ -78,6 +78,31 @@ def test_a_hidden_folder_above_the_images_does_not_hide_them(tmp_path):
 def test_a_folder_called_like_an_image_is_not_read_as_one(animals):
     (animals / "cat" / "x.jpg").mkdir()
     assert [f.name for f in class_files(animals)["cat"]] == ["0.png", "1.png", "2.png"]
+
+
+def test_a_file_is_no_folder_of_classes(tmp_path):
+    (tmp_path / "a.png").touch()
+    text = f"{tmp_path / 'a.png'} is a file: give a folder with a sub-folder for each class"
+    assert message(lambda: class_files(tmp_path / "a.png")) == text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+def test_what_is_left_out_is_counted_in_one_sentence(animals, tmp_path):
+    used = [file for files in class_files(animals).values() for file in files]
+    (animals / ".hidden").touch()
+    (animals / "cat" / ".DS_Store").touch()
+    (animals / "linked").symlink_to(animals / "cat")  # a class by itself
+    assert left_out(animals, [*used, animals / "linked" / "0.png"]) == []
+    (animals / "linked").unlink()
+    for name in ("r.heic", "s.heic"):
+        (animals / "cat" / name).touch()
+    (animals / "cat" / "z").symlink_to(tmp_path / "nothing")
+    (animals / "cat" / "y.png").symlink_to(animals)
+    (animals / "loose.png").touch()
+    assert left_out(animals, used) == [
+        f"files below {animals}: 2 not named like images, such as r.heic; "
+        "2 links to folders or to nothing, such as y.png; 1 in no class, such as loose.png"
+    ]
 
 
 def test_a_missing_folder_is_named(tmp_path):

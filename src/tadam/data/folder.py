@@ -26,6 +26,8 @@ SPLITS_FILE = "splits.toml"
 
 def class_files(folder: Path) -> dict[str, list[Path]]:
     """The image files of every class, classes and files sorted by name."""
+    if folder.is_file():
+        raise UserError(f"{folder} is a file: give a folder with a sub-folder for each class")
     if not folder.is_dir():
         raise UserError(f"the image folder {folder} does not exist: check the path")
     classes = {
@@ -52,9 +54,36 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def _is_image(path: Path, folder: Path) -> bool:
-    """Whether the name says so; hidden ones are thumbnails and macOS's `._` doubles."""
-    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return path.suffix.lower() in EXTENSIONS and not hidden and path.is_file()
+    """Whether the name says so."""
+    return _named_like_one(path) and not _is_hidden(path, folder) and path.is_file()
+
+
+def _named_like_one(path: Path) -> bool:
+    return path.suffix.lower() in EXTENSIONS
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Such images are thumbnails and macOS's `._` doubles."""
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def left_out(folder: Path, used: Sequence[Path]) -> list[str]:
+    """At most one sentence: how much below a folder is not among the files in use, and why."""
+    folders = {file.parent for file in used}
+    taken = {*used, *folders, *(parent for below in folders for parent in below.parents)}
+    reasons: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path in taken or _is_hidden(path, folder) or (path.is_dir() and not path.is_symlink()):
+            continue
+        if not path.is_file():
+            reason = "links to folders or to nothing"
+        else:
+            reason = "in no class" if _named_like_one(path) else "not named like images"
+        reasons.setdefault(reason, []).append(path.name)
+    if not reasons:
+        return []
+    counted = (f"{len(n)} {reason}, such as {n[0]}" for reason, n in reasons.items())
+    return [f"files below {folder}: {'; '.join(counted)}"]
 
 
 def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list[str]]:
