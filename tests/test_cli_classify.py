@@ -51,7 +51,7 @@ def test_photos_are_sorted_by_three_commands(tadam, photos, labelled, model, tmp
     assert result.code == 0
     assert result.err == ""
     for subject in SUBJECTS:
-        assert f"│ {subject} " in result.out
+        assert f"\n{subject} " in f"\n{result.out}"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     with open(table, newline="", encoding="utf-8") as rows:
         read = list(csv.DictReader(rows))
@@ -224,9 +224,7 @@ def test_few_images_get_a_row_each_and_many_a_summary(tadam, labelled, model, tm
     assert tadam("fit", folder, "-o", file, "--model", model).code == 0
     one = folder / "class 3" / "a.png"
     result = tadam("predict", file, one)
-    row = next(line for line in result.out.splitlines() if str(one) in line)
-    assert [cell.strip() for cell in row.split("│")[2:-1]] == ["class 0", "7.7 %"]
-    assert "class 1" not in result.out.replace(str(one), "")
+    assert result.out == f"class 0    7.7 %  {one}\n"
     result = tadam("predict", file, one, "--json")
     assert json.loads(result.out)["predictions"][0]["unknown"] is False
     result = tadam("predict", file, *[one] * 21)

@@ -215,13 +215,14 @@ def _csv(classifier: "FewShotClassifier", predictions: "list[Prediction]") -> st
 
 
 def _print_rows(predictions: "list[Prediction]") -> None:
-    """The answer for each image."""
-    table = Table("path", "label", "confidence")
-    table.columns[0].overflow = "fold"
-    for p in predictions:
-        answer = ("unknown", "-") if p.unknown else (str(p.label), percent(p.confidence))
-        table.add_row(p.path, *answer)
-    out.print(table)
+    """The answer for each image on a line of its own, however long its path."""
+    answers = [
+        ("unknown", "-") if p.unknown else (str(p.label), percent(p.confidence))
+        for p in predictions
+    ]
+    longest = max(len(label) for label, _ in answers)
+    for p, (label, confidence) in zip(predictions, answers, strict=True):
+        out.print(f"{label:<{longest}}  {confidence:>7}  {p.path}", soft_wrap=True)
 
 
 def _print_summary(classifier: "FewShotClassifier", predictions: "list[Prediction]") -> None:
