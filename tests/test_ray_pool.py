@@ -23,7 +23,7 @@ from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.modelfile import read_tensors
 from tadam.recipes import resolve
-from tadam.reproduce.lemma1 import reproduce_lemma1
+from tadam.reproduce.lemma1_results import reproduce_lemma1
 from tadam.sweep import SweepPoint, sweep_alpha
 from tadam.training.log import read_log
 from test_jobs import Diary

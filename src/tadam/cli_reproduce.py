@@ -100,7 +100,7 @@ def everything(
 ) -> None:
     """All of them: table2, table3, figure4, figure3, omniglot, lemma1."""
     from tadam.reproduce.figure3 import reproduce_figure3
-    from tadam.reproduce.lemma1 import reproduce_lemma1
+    from tadam.reproduce.lemma1_results import reproduce_lemma1
 
     on = cluster(ray, job_cpus, job_gpus, job_memory)
     options: dict[str, Any] = {"seeds": seeds, "settings": settings, "tasks": tasks}
@@ -157,7 +157,7 @@ def lemma1(
     as_json: Json = False,
 ) -> None:
     """Lemma 1: what the gradient becomes for very small and very large alpha."""
-    from tadam.reproduce.lemma1 import COLUMNS, lemma1_rows, reproduce_lemma1
+    from tadam.reproduce.lemma1_results import COLUMNS, lemma1_rows, reproduce_lemma1
 
     on = cluster(ray, job_cpus, job_gpus, job_memory)
     results, written = reproduce_lemma1(folder, seed, cluster=on, watcher=JobReporter(live=True))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tadam.errors import Interrupted, RunFailed, UserError
+from tadam.interruption import on_terminate
 from tadam.jobs import Cluster, Ended, Job, Watcher
-from tadam.training.interruption import on_terminate
 
 # Read when Ray is imported: keeps its messages about workers from between our results on stdout.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")

@@ -10,16 +10,8 @@ import torch
 
 from tadam.errors import UserError
 from tadam.metric import DISTANCES
-from tadam.reproduce.lemma1 import (
-    ALPHAS,
-    COLUMNS,
-    class_losses,
-    large_limit,
-    lemma1,
-    lemma1_rows,
-    small_limit,
-    write_lemma1,
-)
+from tadam.reproduce.lemma1 import ALPHAS, class_losses, large_limit, lemma1, small_limit
+from tadam.reproduce.lemma1_results import COLUMNS, lemma1_rows, write_lemma1
 
 # Three queries, three prototypes: the first query is right, the others are not.
 D = [[1.0, 2.0, 4.0], [2.0, 3.0, 2.5], [0.5, 1.0, 3.0]]

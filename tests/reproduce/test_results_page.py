@@ -8,7 +8,8 @@ from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.figure3 import Figure3, Multipliers, write_figure3
-from tadam.reproduce.lemma1 import lemma1, write_lemma1
+from tadam.reproduce.lemma1 import lemma1
+from tadam.reproduce.lemma1_results import write_lemma1
 from tadam.reproduce.report import report
 from tadam.reproduce.tables import build_table
 from tadam.reproduce.training import write_table

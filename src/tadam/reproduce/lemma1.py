@@ -5,28 +5,19 @@ alpha -> inf only wrongly assigned queries move, away from the prototype that to
 random network stands for f_phi; its gradient over a range of alphas is compared with both limits.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tadam import plots
 from tadam.errors import UserError
-from tadam.figure import available, new_figure, save_png
-from tadam.files import write_text
-from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.metric import DISTANCES, prototypes
-from tadam.training.run_folder import check_results
 
 #: 1e-4 to 1e4, two values to a factor of ten.
 ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
-JSON = "lemma1.json"
-COLUMNS = ("alpha", "error to alpha→0 limit", "error to alpha→∞ limit", "norm of gradient/alpha")
 
 _INPUTS, _HIDDEN, _FEATURES = 6, 16, 5
 _CANDIDATES = 400  # queries per class to choose from
@@ -198,109 +189,3 @@ def _choose(d: Tensor, labels: Tensor, queries: int, wrong: int, margin: float) 
                 )
             rows.append(found)
     return torch.cat(rows)
-
-
-def lemma1_rows(result: Lemma1Result) -> list[tuple[str, str, str, str]]:
-    """Table rows under `COLUMNS`, one for each alpha."""
-    return [
-        (f"{alpha:.3g}", f"{small:.1e}", f"{large:.1e}", f"{norm:.4g}")
-        for alpha, small, large, norm in zip(
-            result.alphas,
-            result.error_to_small_limit,
-            result.error_to_large_limit,
-            result.gradient_norm,
-            strict=True,
-        )
-    ]
-
-
-def reproduce_lemma1(
-    out: str | Path,
-    seed: int = 0,
-    *,
-    cluster: Cluster | None = None,
-    watcher: Watcher | None = None,
-) -> tuple[list[Lemma1Result], list[Path]]:
-    """Looks at the lemma for every distance and writes what `write_lemma1` writes.
-
-    Args:
-        out: Folder for table and plot; if it has them already, they are what is returned.
-        seed: Fixes network, support and queries.
-        cluster: Where to compute, if not here.
-        watcher: Is told which distance is under way.
-    """
-    stored = Path(out) / JSON
-    if stored.exists():
-        results = load_lemma1(stored)
-        if any(result.seed != seed for result in results):
-            raise UserError(f"{stored} is of another seed: choose another --out")
-        return results, [stored]
-    check_results(Path(out), stored.stem)
-    jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]
-    with open_pool(cluster, watcher) as pool:
-        results = run_jobs(jobs, pool)
-    return results, write_lemma1(results, Path(out))
-
-
-def load_lemma1(path: Path) -> list[Lemma1Result]:
-    """What `write_lemma1` wrote."""
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        results = [Lemma1Result(**_with_tuples(one)) for one in raw]
-        if not all(map(lemma1_rows, results)):
-            raise ValueError("no alphas")
-    except (ValueError, TypeError, AttributeError):
-        raise UserError(f"{path} is damaged: remove it and reproduce lemma1 again") from None
-    return results
-
-
-def _with_tuples(raw: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()}
-
-
-def write_lemma1(results: Sequence[Lemma1Result], folder: Path) -> list[Path]:
-    """Writes lemma1.json, lemma1.md and, if there is matplotlib, lemma1.png."""
-    paths = [folder / JSON, folder / "lemma1.md"]
-    write_text(paths[0], json.dumps([result.to_json() for result in results], indent=2) + "\n")
-    write_text(paths[1], _markdown(results))
-    if available():
-        paths.append(folder / "lemma1.png")
-        _draw(results, paths[2])
-    return paths
-
-
-def _markdown(results: Sequence[Lemma1Result]) -> str:
-    lines = [
-        "# Lemma 1: the gradient at both ends of alpha",
-        "",
-        "Relative L2 difference between the gradient of J_k divided by alpha and the two limits of",
-        "the lemma, for the class k where it is largest.",
-    ]
-    for result in results:
-        lines += [
-            "",
-            f"## {result.distance}",
-            "",
-            f"Seed {result.seed}, {result.way} classes, {result.shot} shots, {result.queries} "
-            f"queries of a class ({result.wrong} of them wrongly assigned), least gap between the "
-            f"two nearest prototypes {result.smallest_gap:.3g}; norm of the limits "
-            f"{result.small_limit_norm:.4g} (alpha→0) and {result.large_limit_norm:.4g} (alpha→∞).",
-            "",
-            "| " + " | ".join(COLUMNS) + " |",
-            "|" + "---:|" * len(COLUMNS),
-            *("| " + " | ".join(row) + " |" for row in lemma1_rows(result)),
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _draw(results: Sequence[Lemma1Result], path: Path) -> None:
-    figure, panels = new_figure(height=60 + 190 * len(results), rows=len(results))
-    for axes, result in zip(panels, results, strict=True):
-        series = {
-            "to the limit α→0": (result.alphas, result.error_to_small_limit),
-            "to the limit α→∞": (result.alphas, result.error_to_large_limit),
-        }
-        plots.draw_lines(axes, series, logx=True, logy=True, ylim=(1e-8, 10.0))
-        xlabel = "α" if result is results[-1] else ""
-        plots.label_axes(axes, xlabel, "relative error", title=result.distance)
-    save_png(figure, path)

@@ -19,9 +19,9 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from tadam.errors import LostProcess, RunFailed, UserError
+from tadam.interruption import on_terminate
 from tadam.torchrun import Place, place
 from tadam.training.attempt import attempt_number
-from tadam.training.interruption import on_terminate
 
 T = TypeVar("T")
 _ATTEMPTS = itertools.count(1)

@@ -16,12 +16,12 @@ from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation import Evaluation, evaluate_tasks
 from tadam.files import write_text
 from tadam.folder_lock import locked
+from tadam.interruption import interruption
 from tadam.model import InputSpec, build_model, initialise
 from tadam.modelfile import BEST, ModelInfo, save_model
 from tadam.recipes import resolve
 from tadam.training.checkpoint import LAST, Counters, load_state, save_state, share_state
 from tadam.training.distributed import ALONE, Ranks, torchrun_ranks
-from tadam.training.interruption import interruption
 from tadam.training.log import LOG, RunLog, require_tensorboard
 from tadam.training.run_folder import check_folder
 from tadam.training.schedule import validates_after

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a flag, so that a run can end between two steps."""
+"""Ctrl-C and SIGTERM: a flag for a run, which ends between two steps, or what a caller likes."""
 
 import signal
 import threading
