@@ -569,6 +569,34 @@ def test_cross_validation_takes_a_list_of_paths(tmp_path):
     assert cross_val_score(FewShotClassifier(Colours()), paths, labels, cv=3).mean() == 1.0
 
 
+class _Weighted(Colours):
+    """A backbone of one's own with something to change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(self.feature_size, self.feature_size)
+
+    def embed(self, x, film=None):
+        return self.layer(super().embed(x))
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("make", [lambda: random_model()[0], _Weighted, lambda: ResNet12(width=4)])
+def test_a_classifier_and_the_model_it_was_given_leave_each_other_alone(make, mode):
+    model = getattr(make(), mode)()
+    before = copy.deepcopy(model.state_dict())
+    images, labels = blobs(3, 3)
+    classifier = FewShotClassifier(model).fit(images, labels)
+    first = classifier.predict_proba(images)
+    assert all(module.training == (mode == "train") for module in model.modules())
+    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
+    with torch.no_grad():
+        for parameter in (*model.parameters(), *model.buffers()):
+            parameter.add_(1)
+    model.double().train()
+    assert (classifier.predict_proba(images) == first).all()
+
+
 def test_score_is_sklearns_accuracy(fitted):
     images, labels = blobs(3, 5, seed=1)
     wrong = labels[1:] + labels[:1]

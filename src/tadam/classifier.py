@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tadam import classifier_file
 from tadam.calibration import calibrated_alpha, leave_one_out, rejection_threshold
+from tadam.data.decode import Pixels
 from tadam.device import choose_device
 from tadam.errors import RunFailed, UserError
 from tadam.estimator import Estimator
@@ -28,7 +29,7 @@ from tadam.modelfile import ModelInfo
 from tadam.nn.backbone import Backbone
 from tadam.predictions import Prediction
 from tadam.predictor import Predictor
-from tadam.reading import Prepared, Progress, sources
+from tadam.reading import Prepared, Progress, jpeg, shrunk, sources, thumbnail
 from tadam.support import THUMBNAILS, by_class, class_numbers, labelled
 
 #: Prepared support images are kept between the two passes up to this many bytes, else read again.
@@ -52,7 +53,7 @@ class FewShotClassifier(Estimator):
         reject_threshold_: The threshold in use.
         support_embeddings_: (N, D), what the prototypes are the means of.
         support_labels_: Their classes as places in `classes_`, (N,).
-        support_thumbnails_: Small JPEGs of the first support images, a list for each class.
+        support_pictures_: The first support images of each class, small: pixels or JPEGs.
         model_name_: The name or path of the model; None for one that was given as an object.
         origin_: The recipe behind the network; None for one that was given as an object.
         backbone_: The network as it was before it was folded; its preprocessing is in use.
@@ -72,7 +73,7 @@ class FewShotClassifier(Estimator):
     reject_threshold_: float
     support_embeddings_: npt.NDArray[np.float32]
     support_labels_: npt.NDArray[np.int64]
-    support_thumbnails_: list[list[bytes]]
+    support_pictures_: list[list[Pixels | bytes]]
     model_name_: str | None
     origin_: ModelInfo | None
     backbone_: Backbone
@@ -121,13 +122,13 @@ class FewShotClassifier(Estimator):
         distance = next(name for name, f in DISTANCES.items() if f is model.metric.distance)
         c = torch.zeros(len(classes), backbone.feature_size, device=device)
         predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
-        reader = reader_of(backbone, thumbnails=True)
+        reader = reader_of(backbone, shrunk)
         batches: Iterable[Prepared] = reader.batches(found, progress, problems)
         size = 4 * len(found) * reader.channels * reader.size**2
         if ten is not None and size <= _KEPT_BYTES:
             batches = list(batches)
         # A network that is used for one pass only is not worth folding.
-        rows, z, thumbnails = embed(predictor.network if predictor else backbone, batches)
+        rows, z, small = embed(predictor.network if predictor else backbone, batches)
         numbers = class_numbers([given[row] for row in rows], classes)
         if predictor is None:
             with torch.no_grad():
@@ -135,9 +136,9 @@ class FewShotClassifier(Estimator):
                 film = model.film_from(z[None], labels[None], len(classes))
             predictor = Predictor(backbone, film, distance, c, alpha)
             if not isinstance(batches, list):
-                batches = replace(reader, thumbnails=False).batches([found[row] for row in rows])
+                batches = replace(reader, thumbnail=None).batches([found[row] for row in rows])
             _, z, _ = embed(predictor.network, batches)  # second pass
-        pictures = by_class(thumbnails, numbers, len(classes))
+        pictures = by_class(small, numbers, len(classes))
         self._settle(predictor.eval(), alpha, classes, z, numbers, pictures)
         self.model_name_, self.origin_, self.backbone_ = model_name(self.model), origin, backbone
         return self
@@ -162,12 +163,12 @@ class FewShotClassifier(Estimator):
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
         classes = class_array([*old, *given])
-        batches = reader_of(self.backbone_, thumbnails=True).batches(found, progress, problems)
+        batches = reader_of(self.backbone_, shrunk).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
-        pictures: list[list[bytes]] = [[] for _ in classes]
+        pictures: list[list[Pixels | bytes]] = [[] for _ in classes]
         places = numbered(self.classes_.tolist(), classes)
-        for place, kept in zip(places, self.support_thumbnails_, strict=True):
+        for place, kept in zip(places, self.support_pictures_, strict=True):
             pictures[place] = kept
         for k, more in enumerate(by_class(new, numbers[len(old) :], len(classes))):
             pictures[k] = (pictures[k] + more)[:THUMBNAILS]
@@ -193,7 +194,7 @@ class FewShotClassifier(Estimator):
         classes: npt.NDArray[Any],
         z: Tensor,
         numbers: npt.NDArray[np.int64],
-        thumbnails: list[list[bytes]],
+        pictures: list[list[Pixels | bytes]],
     ) -> None:
         """Everything that follows from the support embeddings, (N, D), and their classes.
 
@@ -213,7 +214,15 @@ class FewShotClassifier(Estimator):
         self.reject_threshold_ = threshold
         self.support_embeddings_ = z.cpu().numpy()
         self.support_labels_ = numbers
-        self.support_thumbnails_ = thumbnails
+        self.support_pictures_ = pictures
+
+    @property
+    def support_thumbnails_(self) -> list[list[bytes]]:
+        """Small JPEGs of the first support images, a list for each class."""
+        return [
+            [small if isinstance(small, bytes) else jpeg(small) for small in some]
+            for some in self.support_pictures_
+        ]
 
     def predict(self, images: Any, *, reject: bool = False) -> npt.NDArray[Any]:
         """The label of each image, (n,).
@@ -251,7 +260,8 @@ class FewShotClassifier(Estimator):
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
-        batches = reader_of(self.backbone_, thumbnails).batches(found, progress, problems)
+        reader = reader_of(self.backbone_, thumbnail if thumbnails else None)
+        batches = reader.batches(found, progress, problems)
         answers = answer(self.predictor_, batches)
         far = answers.far(self.reject_threshold_) & reject
         labels = self.classes_[answers.best].tolist()

@@ -70,7 +70,8 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "model": describe(origin) if origin else None,
         "model_name": classifier.model_name_,
     }
-    thumbnails = [jpeg for some in classifier.support_thumbnails_ for jpeg in some]
+    by_class = classifier.support_thumbnails_
+    thumbnails = [jpeg for some in by_class for jpeg in some]
     tensors = {
         **{_WEIGHTS + name: tensor for name, tensor in predictor.state_dict().items()},
         **_film_tensors(predictor),
@@ -79,7 +80,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "support.labels": torch.from_numpy(classifier.support_labels_),
         "support.thumbnails": torch.frombuffer(bytearray(b"".join(thumbnails)), dtype=torch.uint8),
         "support.thumbnail_sizes": torch.tensor([len(jpeg) for jpeg in thumbnails]),
-        "support.thumbnail_counts": torch.tensor([len(s) for s in classifier.support_thumbnails_]),
+        "support.thumbnail_counts": torch.tensor([len(some) for some in by_class]),
     }
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -153,7 +154,7 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     into.origin_, into.trained_alpha_ = said.model, said.trained_alpha
     into.reject_threshold_ = said.reject_threshold
     into.support_embeddings_, into.support_labels_ = embeddings, labels
-    into.support_thumbnails_ = thumbnails
+    into.support_pictures_ = [list(some) for some in thumbnails]
     into.classes_, into.model_name_ = said.classes, said.model_name
     into.set_params(**said.parameters, model=said.model_name)
 

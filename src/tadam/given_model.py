@@ -4,12 +4,14 @@ import copy
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from tadam.errors import UserError
 from tadam.metric import ScaledMetric
 from tadam.model import Tadam
 from tadam.modelfile import ModelInfo, default_model, find_model, load_model
 from tadam.nn.backbone import Backbone
+from tadam.nn.folded import FOLDED
 
 #: The metric of a backbone that comes without one; a cosine does not depend on its features' scale.
 _OWN_DISTANCE, _OWN_ALPHA = "cosine", 10.0
@@ -33,12 +35,9 @@ def resolve_model(
     """
     origin = None
     if isinstance(model, Backbone):
-        metric = ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA)
-        found = Tadam(copy.deepcopy(model), metric, None, "mean", 0)
-    elif isinstance(model, Tadam):
-        # A TEN is most of a model's modules; where it need not move, a copy may share it.
-        shared = model.ten if model.metric.alpha.device == device else None
-        found = copy.deepcopy(model, {id(shared): shared})
+        model = Tadam(model, ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA), None, "mean", 0)
+    if isinstance(model, Tadam):
+        found = _copied(model, device)
     elif model is None or isinstance(model, (str, Path)):
         found, origin = load_model(find_model(default_model() if model is None else model))
     else:
@@ -47,3 +46,17 @@ def resolve_model(
         )
     found.to(device).backbone.eval()
     return found, origin
+
+
+def _copied(model: Tadam, device: torch.device) -> Tadam:
+    """A copy that shares what it will not change, which is most of what there is to copy.
+
+    Nothing is shared that has to move; of the backbone, only layers that folding copies anyway.
+    """
+    backbone = model.backbone
+    shared: list[nn.Module | None] = []
+    if backbone.pixel_mean.device == device:
+        shared = [model.ten, model.auxiliary_head]
+        if isinstance(backbone, FOLDED) and not any(m.training for m in backbone.modules()):
+            shared += backbone.children()
+    return copy.deepcopy(model, {id(part): part for part in shared})

@@ -1,7 +1,8 @@
 """Prepared images through a network, batch by batch: embeddings, distances and probabilities."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tadam.constant_weights import constant_weights
+from tadam.data.decode import Pixels
 from tadam.errors import UserError
 from tadam.nn.backbone import Backbone
 from tadam.predictor import Predictor
@@ -24,14 +26,14 @@ class Answers:
         embeddings: (n, D).
         distances: Cosine distance to the nearest prototype, (n,).
         probabilities: (n, K).
-        thumbnails: A small JPEG of each, if asked for.
+        thumbnails: What the reader kept of each, if anything.
     """
 
     rows: list[int]
     embeddings: npt.NDArray[np.float32]
     distances: npt.NDArray[np.float32]
     probabilities: npt.NDArray[np.float32]
-    thumbnails: list[bytes]
+    thumbnails: list[Any]
 
     @property
     def best(self) -> npt.NDArray[np.int64]:
@@ -43,18 +45,18 @@ class Answers:
         return self.distances > threshold
 
 
-def reader_of(backbone: Backbone, thumbnails: bool = False) -> Reader:
+def reader_of(backbone: Backbone, thumbnail: Callable[[Pixels], Any] | None = None) -> Reader:
     """Reads images as the backbone takes them."""
     mean = backbone.pixel_mean
-    return Reader(backbone.preprocess, backbone.image_size, len(mean), mean.device, thumbnails)
+    return Reader(backbone.preprocess, backbone.image_size, len(mean), mean.device, thumbnail)
 
 
 @torch.no_grad()
-def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], Tensor, list[bytes]]:
+def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], Tensor, list[Any]]:
     """Rows, embeddings (n, D) and thumbnails of all images."""
     rows: list[int] = []
     parts: list[Tensor] = []
-    thumbnails: list[bytes] = []
+    thumbnails: list[Any] = []
     with constant_weights():
         for batch in batches:
             rows += batch.rows

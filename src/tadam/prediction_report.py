@@ -198,11 +198,11 @@ class _Page:
     def _classes(self) -> str:
         way = len(self.names)
         tiles, labelled = max(1, _SORTED // way), max(1, _SUPPORT // way)
-        parts = []
+        parts, thumbnails = [], self.classifier.support_thumbnails_
         for k, (name, found) in enumerate(zip(self.names, self.of_class, strict=True)):
             support = "".join(
                 inline_image(jpeg, "jpeg", 64, f"labelled {name}")
-                for jpeg in self.classifier.support_thumbnails_[k][:labelled]
+                for jpeg in thumbnails[k][:labelled]
             )
             body = self._tiles(found, tiles) if found else '<p class="soft">No image.</p>'
             parts.append(

@@ -18,8 +18,8 @@ from tadam.data.decode import Pixels, decode_upright, upright
 from tadam.data.folder import image_files
 from tadam.errors import UserError
 
-#: Images that go through a network at once.
-BATCH = 64
+#: Images that go through a network at once: this many, or small ones of so many pixels together.
+BATCH, _BATCH_PIXELS = 64, 2**18
 #: Images of one size are scaled together up to this many pixels: their floats are held at once.
 _BLOCK_PIXELS = 2**22
 _MOST_THREADS = 8
@@ -109,13 +109,29 @@ def read(source: Source, number: int, size: int, channels: int) -> Pixels:
     return np.repeat(pixels, channels, axis=2)
 
 
+def shrunk(pixels: Pixels) -> Pixels:
+    """A small copy of an image, (H, W, 1 or 3)."""
+    if max(pixels.shape) <= THUMBNAIL_SIDE:
+        return pixels.copy()
+    image = _image(pixels)
+    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    return np.asarray(image).reshape(image.height, image.width, -1)
+
+
+def jpeg(pixels: Pixels) -> bytes:
+    """An image, (H, W, 1 or 3), as a file."""
+    content = io.BytesIO()
+    _image(pixels).save(content, format="JPEG", quality=80)
+    return content.getvalue()
+
+
 def thumbnail(pixels: Pixels) -> bytes:
     """A small JPEG of an image, (H, W, 1 or 3)."""
-    image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
-    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
-    content = io.BytesIO()
-    image.save(content, format="JPEG", quality=80)
-    return content.getvalue()
+    return jpeg(shrunk(pixels))
+
+
+def _image(pixels: Pixels) -> Image.Image:
+    return Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
 
 
 @dataclass(frozen=True)
@@ -125,12 +141,12 @@ class Prepared:
     Attributes:
         rows: Their places in the list of sources; a broken one is missing.
         x: (n, C, H, W), as `Backbone.preprocess` gives it.
-        thumbnails: A JPEG of each, if asked for.
+        thumbnails: What the reader's `thumbnail` makes of each.
     """
 
     rows: list[int]
     x: Tensor
-    thumbnails: list[bytes]
+    thumbnails: list[Any]
 
 
 #: How many images a block had, and what they became: none of them, if one is broken.
@@ -146,14 +162,14 @@ class Reader:
         size: Side of the images that the network takes.
         channels: 1 or 3.
         device: Where `preprocess` works.
-        thumbnails: Whether to make a small JPEG of each image too.
+        thumbnail: What to keep of each image besides: `shrunk`, `thumbnail`, or nothing.
     """
 
     preprocess: Callable[[Tensor], Tensor]
     size: int
     channels: int
     device: torch.device
-    thumbnails: bool = False
+    thumbnail: Callable[[Pixels], Any] | None = None
 
     def batches(
         self,
@@ -161,7 +177,7 @@ class Reader:
         progress: Progress | None = None,
         problems: list[str] | None = None,
     ) -> Iterator[Prepared]:
-        """Batches of about `BATCH` images, in order, read while the last batch is worked on.
+        """Batches of `BATCH` images or more, in order, read while the last batch is worked on.
 
         Args:
             images: What to read.
@@ -169,6 +185,7 @@ class Reader:
             problems: Gets a sentence for each image that is broken; without it the first such
                 sentence is raised.
         """
+        most = max(BATCH, _BATCH_PIXELS // self.size**2)
         pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS))
         try:
             waiting: list[Prepared] = []
@@ -181,7 +198,7 @@ class Reader:
                     problems.append(str(block))
                 else:
                     waiting.append(block)
-                if waiting and (done == len(images) or sum(len(w.rows) for w in waiting) >= BATCH):
+                if waiting and (done == len(images) or sum(len(w.rows) for w in waiting) >= most):
                     yield _joined(waiting)
                     waiting = []
                 if progress:
@@ -204,7 +221,7 @@ class Reader:
         return len(block), Prepared(
             list(range(first, first + len(block))),
             self.preprocess(stack.permute(0, 3, 1, 2)),
-            [thumbnail(p) for p in pixels] if self.thumbnails else [],
+            [self.thumbnail(p) for p in pixels] if self.thumbnail else [],
         )
 
 
@@ -244,5 +261,5 @@ def _joined(parts: list[Prepared]) -> Prepared:
     return Prepared(
         [row for part in parts for row in part.rows],
         torch.cat([part.x for part in parts]),
-        [jpeg for part in parts for jpeg in part.thumbnails],
+        [small for part in parts for small in part.thumbnails],
     )

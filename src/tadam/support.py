@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tadam.data.decode import Pixels
 from tadam.data.folder import class_files
 from tadam.errors import UserError
 from tadam.labels import numbered, plain_labels
@@ -40,7 +41,7 @@ def class_numbers(labels: Sequence[Hashable], classes: npt.NDArray[Any]) -> npt.
 
 
 def by_class(
-    thumbnails: Sequence[bytes], numbers: npt.NDArray[np.int64], way: int
-) -> list[list[bytes]]:
-    """The first thumbnails of each class."""
-    return [[thumbnails[i] for i in np.flatnonzero(numbers == k)[:THUMBNAILS]] for k in range(way)]
+    pictures: Sequence[Pixels], numbers: npt.NDArray[np.int64], way: int
+) -> list[list[Pixels | bytes]]:
+    """The first pictures of each class."""
+    return [[pictures[i] for i in np.flatnonzero(numbers == k)[:THUMBNAILS]] for k in range(way)]

@@ -20,6 +20,9 @@ from tadam.nn.film import Film
 from tadam.nn.norm import running_affine
 from tadam.nn.resnet12 import ResidualBlock, ResNet12
 
+#: Backbones of which `fold` copies all that it needs; any other goes on in use.
+FOLDED = (ResNet12, Conv4, EfficientNetLite0)
+
 
 class FoldedConv(nn.Module):
     """A convolution with batch norm and one task's FiLM, (1, C) each, in its weights."""
