@@ -65,7 +65,9 @@ def forged(path, change):
 @pytest.mark.parametrize("distance", ["euclidean", "cosine"])
 def test_predictions_survive_bit_for_bit(tmp_path, name, distance):
     conditioning = {"enabled": name != "pixels"}
-    model, info = random_model(name, conditioning=conditioning, metric={"distance": distance})
+    backbone = {"name": name, "width": 2, "mirrored": distance == "cosine"}
+    metric = {"distance": distance}
+    model, info = random_model(backbone=backbone, conditioning=conditioning, metric=metric)
     save_model(tmp_path / "m.safetensors", model, info)
     before = FewShotClassifier(tmp_path / "m.safetensors").fit(*blobs(3, 4))
     before.save(tmp_path / "c.tadam")

@@ -72,11 +72,17 @@ def predictor_of(backbone: Backbone, distance: str = "euclidean") -> Predictor:
     return predictor
 
 
+def mirrored(backbone: Backbone) -> Backbone:
+    backbone.mirrored = True
+    return backbone
+
+
 BACKBONES = {
     "pixels": (lambda: Pixels(3, SIZE), "sqeuclidean"),
     "conv4": (lambda: Conv4(1, width=16, image_size=SIZE), "cosine"),
     "resnet12": (lambda: ResNet12(width=16, image_size=SIZE), "euclidean"),
     "toy": (Toy, "euclidean"),
+    "mirrored": (lambda: mirrored(ResNet12(width=16, image_size=SIZE)), "cosine"),
 }
 
 

@@ -7,6 +7,7 @@ import torch
 from reference import Reference, convolved, normalised, random_weights
 from tadam.config import Config
 from tadam.model import InputSpec, Tadam, build_model, initialise, task_representation
+from toy_backbones import random_model
 
 WAY = 3
 LABELS = np.array([[0, 0, 1, 2, 2, 2], [2, 0, 1, 1, 0, 1]])  # shots 2, 1, 3 and 2, 3, 1
@@ -305,3 +306,16 @@ def test_building_and_initialising_leave_the_global_rng_alone():
     torch.manual_seed(3)
     initialised(seed=0)
     assert torch.equal(torch.rand(4), expected)
+
+
+def test_a_mirrored_model_sees_an_image_and_its_mirror_image_alike_but_not_in_training():
+    model, _ = random_model(backbone={"name": "resnet12", "width": 2, "mirrored": True})
+    plain, _ = random_model()
+    images = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8)
+    mirror = images.flip(-1)
+    with torch.no_grad():
+        z = model.embed(images)
+        torch.testing.assert_close(z, (plain.embed(images) + plain.embed(mirror)) / 2)
+        torch.testing.assert_close(z, model.embed(mirror))
+        assert (plain.embed(images) - plain.embed(mirror)).abs().max() > 0.01 * z.abs().max()
+        assert torch.equal(model.train().embed(images), plain.train().embed(images))

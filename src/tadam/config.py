@@ -76,6 +76,7 @@ class BackboneConfig:
     embedding: str = "pooled"  # pooled or flat; ResNet-12 is always pooled
     initialisation: str = "paper"  # paper or he
     statistics: str = "batch"  # batch norm in training: over a process's batch, or each task's own
+    mirrored: bool = False  # outside training, an image is the mean of itself and its mirror image
 
     def __post_init__(self) -> None:
         names = ("resnet12", "conv4", "efficientnet_lite0", "pixels")

@@ -69,7 +69,7 @@ class Tadam(nn.Module):
         x = self.backbone.preprocess(images)
         # Evaluation keeps all digits, so that its numbers are the same on every device.
         with mixed_precision(x.device.type) if self.training else nullcontext():
-            return self.backbone.embed(x, film)
+            return self.backbone(x, film)  # type: ignore[no-any-return]
 
     def film_from(self, z: Tensor, labels: Tensor, way: int) -> Film | None:
         """FiLM from the first pass's support embeddings, (T, N, D); None without a TEN."""
@@ -129,6 +129,7 @@ def build_model(config: Config, spec: InputSpec) -> Tadam:
     # PyTorch's constructors draw from the global RNG; leave that as it was.
     with torch.random.fork_rng(devices=[]):
         backbone = _build_backbone(config.backbone, spec)
+        backbone.mirrored = config.backbone.mirrored
         ten = None
         if config.conditioning.enabled:
             widths = backbone.conditioned_widths

@@ -32,11 +32,18 @@ def film_of(backbone, tasks=1):
     ]
 
 
+def mirrored(backbone):
+    backbone.mirrored = True
+    return backbone
+
+
 BACKBONES = {
     "resnet12": lambda: ResNet12(width=16),
     "resnet12-relu": lambda: ResNet12(width=5, pools=4, activation="relu"),
     "conv4": lambda: Conv4(width=16, image_size=35),
     "conv4-pooled": lambda: Conv4(in_channels=3, width=16, embedding="pooled", activation="swish"),
+    "resnet12-mirrored": lambda: mirrored(ResNet12(width=16)),
+    "conv4-mirrored": lambda: mirrored(Conv4(width=16, image_size=35)),
 }
 
 
@@ -87,3 +94,5 @@ def test_a_backbone_that_cannot_be_folded_serves_as_it_is():
     pixels = Pixels(3, 32)
     x = torch.rand(2, 3, 32, 32)
     assert torch.equal(fold(pixels)(x), pixels.embed(x))
+    both = (pixels.embed(x) + pixels.embed(x.flip(-1))) / 2
+    assert torch.equal(fold(mirrored(pixels).eval())(x), both)

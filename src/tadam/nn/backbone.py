@@ -21,6 +21,8 @@ class Backbone(nn.Module):
         image_size: Side of the square images that `embed` takes.
         conditioned_widths: Channels of each layer that FiLM can reach, in order; may be empty.
         pre_pool_layers: Which of those layers precede a pool.
+        mirrored: Whether, outside training, an image's embedding is the mean of its own and its
+            mirror image's: more accurate, at twice the cost.
 
     Args:
         channels: 1 or 3.
@@ -32,6 +34,7 @@ class Backbone(nn.Module):
     feature_size: int
     conditioned_widths: tuple[int, ...] = ()
     pre_pool_layers: tuple[int, ...] = ()
+    mirrored: bool = False
     pixel_mean: Tensor
     pixel_std: Tensor
 
@@ -66,5 +69,8 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
-        """`embed`, under the name that PyTorch calls."""
-        return self.embed(x, film)
+        """`embed`, under the name that PyTorch calls; see `mirrored`."""
+        z = self.embed(x, film)
+        if self.mirrored and not self.training:
+            z = (z + self.embed(x.flip(-1), film)) / 2
+        return z

@@ -116,13 +116,18 @@ class FoldedBlock(nn.Module):
 class FoldedNetwork(nn.Module):
     """Stages one after the other, then the average over space or all of the last feature map."""
 
-    def __init__(self, stages: list[nn.Module], flat: bool) -> None:
+    def __init__(self, stages: list[nn.Module], flat: bool, mirrored: bool) -> None:
         super().__init__()
         self.stages = nn.Sequential(*stages)
-        self.flat = flat
+        self.flat, self.mirrored = flat, mirrored
 
     def forward(self, x: Tensor) -> Tensor:
         """Embeds normalised images, (N, C, H, W) -> (N, D)."""
+        if self.mirrored:
+            return (self._embed(x) + self._embed(x.flip(-1))) / 2
+        return self._embed(x)
+
+    def _embed(self, x: Tensor) -> Tensor:
         x = self.stages(x)
         return x.flatten(1) if self.flat else x.mean(dim=(2, 3))
 
@@ -151,7 +156,7 @@ class ForOneTask(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Embeds preprocessed images, (N, C, H, W) -> (N, D)."""
-        return self.backbone.embed(x, self.film)
+        return self.backbone(x, self.film)  # type: ignore[no-any-return]
 
 
 @torch.no_grad()
@@ -171,13 +176,13 @@ def fold(backbone: Backbone, film: Film | None = None) -> nn.Module:
             FoldedBlock(block, modulations[3 * i : 3 * i + 3])  # type: ignore[arg-type]
             for i, block in enumerate(backbone.blocks)
         ]
-        return FoldedNetwork(stages, flat=False).eval()
+        return FoldedNetwork(stages, False, backbone.mirrored).eval()
     if isinstance(backbone, Conv4):
         stages = [
             FoldedUnit(unit, modulations[i], "down")  # type: ignore[arg-type]
             for i, unit in enumerate(backbone.units)
         ]
-        return FoldedNetwork(stages, flat=backbone.flat).eval()
+        return FoldedNetwork(stages, backbone.flat, backbone.mirrored).eval()
     if isinstance(backbone, EfficientNetLite0):
         return _folded_efficientnet(backbone, film).eval()
     return ForOneTask(backbone, film).eval()
