@@ -40,7 +40,7 @@ def test_the_paper_preset_has_all_shots_and_is_the_shipped_recipes() -> None:
 
 @pytest.mark.parametrize(
     ("row", "steps", "drops"),
-    [("tadam", 2500, (1250, 1875, 2500)), ("alpha-tc", 5000, (2500, 3125, 3750))],
+    [("tadam", 5000, (2500, 3750, 5000)), ("alpha-tc", 5000, (2500, 3125, 3750))],
 )
 def test_the_cpu_preset_is_narrow_and_short_with_the_same_schedule(
     row: str, steps: int, drops: tuple[int, ...]
@@ -53,7 +53,7 @@ def test_the_cpu_preset_is_narrow_and_short_with_the_same_schedule(
 
 
 def test_figure_4_is_tadam_with_half_the_budget_and_its_own_alpha() -> None:
-    for preset, steps in (("cpu", 1250), ("paper", 5000)):
+    for preset, steps in (("cpu", 2500), ("paper", 5000)):
         config = Request("figure4", preset=preset).config(Cell("alpha-20"), 0)
         assert (config.metric.alpha, config.metric.learn_alpha) == (20.0, False)
         assert (config.metric.distance, config.schedule.episodes) == ("euclidean", steps)
