@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tadam.torchrun import Place
-from tadam.training.distributed import Ranks
+from tadam.distributed.ranks import Ranks
+from tadam.distributed.torchrun import Place
 
 T = TypeVar("T")
 

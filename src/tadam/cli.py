@@ -19,9 +19,9 @@ from tadam.cli_export import export
 from tadam.cli_options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
 from tadam.cli_reproduce import reproduce_app
 from tadam.cli_sweep import sweep_app
+from tadam.distributed.torchrun import place
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.terminal import alarm, err, out, percent, print_evaluation, print_json, progress_bar
-from tadam.torchrun import place
 
 app = typer.Typer(
     name="tadam",

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from tadam.distributed.torchrun import place
 from tadam.errors import UserError
-from tadam.torchrun import place
 
 #: Share of a GPU's free memory that the images may take; the rest is for training.
 _IMAGES_SHARE = 0.5

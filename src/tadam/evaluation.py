@@ -18,12 +18,12 @@ from tadam.data.catalogue import is_resizable, load_split
 from tadam.data.episodes import Episode, EpisodeSampler, stacked
 from tadam.data.store import ImageStore
 from tadam.device import choose_device
+from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import UserError
 from tadam.metric import prototypes
 from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
 from tadam.nn.film import Film
-from tadam.training.distributed import ALONE, Ranks, torchrun_ranks
 
 #: Images embedded at once, so that memory does not grow with the split or the task.
 BATCH = 256

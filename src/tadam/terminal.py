@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tadam.distributed.torchrun import place
 from tadam.jobs import Watcher
-from tadam.torchrun import place
 
 if TYPE_CHECKING:
     from tadam.evaluation import Evaluation

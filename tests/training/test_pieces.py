@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from tadam.config import Config
+from tadam.distributed.ranks import ALONE, Ranks
+from tadam.distributed.torchrun import Place
 from tadam.errors import UserError
-from tadam.torchrun import Place
-from tadam.training.distributed import ALONE, Ranks
 from tadam.training.pieces import Pieces
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from tadam.config import Config
+from tadam.distributed.ranks import Ranks
 from tadam.errors import UserError
-from tadam.training.distributed import Ranks
 
 
 @dataclass(frozen=True)

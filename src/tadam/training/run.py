@@ -12,6 +12,7 @@ from tadam.config import Config
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.device import choose_device
+from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation import Evaluation, evaluate_tasks
 from tadam.files import write_text
@@ -21,7 +22,6 @@ from tadam.model import InputSpec, build_model, initialise
 from tadam.modelfile import BEST, ModelInfo, save_model
 from tadam.recipes import resolve
 from tadam.training.checkpoint import LAST, Counters, load_state, save_state, share_state
-from tadam.training.distributed import ALONE, Ranks, torchrun_ranks
 from tadam.training.log import LOG, RunLog, require_tensorboard
 from tadam.training.run_folder import check_folder
 from tadam.training.schedule import validates_after

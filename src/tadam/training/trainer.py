@@ -23,9 +23,9 @@ from tadam.data.episodes import (
 )
 from tadam.data.store import ImageStore
 from tadam.device import images_fit, to_device
+from tadam.distributed.ranks import ALONE, Logits, Ranks, without_averaging
 from tadam.errors import UserError
 from tadam.model import Tadam
-from tadam.training.distributed import ALONE, Logits, Ranks, without_averaging
 from tadam.training.pieces import Piece, Pieces
 from tadam.training.schedule import learning_rate_factor, makes_auxiliary_update
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from tadam.training.distributed import Ranks
+from tadam.distributed.ranks import Ranks
 from tadam.training.trainer import StepResult
 
 _NUMBERS = ("loss", "accuracy", "auxiliary_loss", "auxiliary_accuracy")

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
+from tadam.distributed.attempt import attempt_number
+from tadam.distributed.torchrun import Place, place
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.interruption import on_terminate
-from tadam.torchrun import Place, place
-from tadam.training.attempt import attempt_number
 
 T = TypeVar("T")
 _ATTEMPTS = itertools.count(1)

@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import load_file
 
 import tadam
+from tadam.distributed.ranks import ALONE
 from tadam.errors import RunFailed, UserError
-from tadam.training.distributed import ALONE
 from tadam.training.log import read_log
 from thread_ranks import ThreadRanks, in_threads
 from tiny import SETTINGS, arguments, write_image_folder

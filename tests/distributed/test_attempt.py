@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 
-from tadam.training.attempt import attempt_number
+from tadam.distributed.attempt import attempt_number
 
 SIZE = 4
 

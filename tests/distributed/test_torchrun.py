@@ -2,7 +2,7 @@
 
 import pytest
 
-from tadam.torchrun import Place, place
+from tadam.distributed.torchrun import Place, place
 
 VARIABLES = {
     "RANK": "5",
