@@ -3,6 +3,7 @@
 # make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
 PYTHON ?= python3
 VENV := .venv
+BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test lint bench clean
@@ -24,12 +25,12 @@ bench: $(VENV)/.dev
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.demo: $(BUILT_FROM) | $(VENV)/bin/python
 	@echo "installing tadam into $(VENV) ..."
 	$(PIP) -e '.[plots]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.dev: $(BUILT_FROM) | $(VENV)/bin/python
 	@echo "installing tadam and its test tools into $(VENV) ..."
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.demo

@@ -6,7 +6,9 @@ float32 tensors on the CPU, images channels last in memory; ask `accepts` first.
 
 import ctypes
 import functools
+import hashlib
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,12 +21,31 @@ from torch import Tensor, nn
 def _library() -> ctypes.CDLL | None:
     if os.environ.get("TADAM_NATIVE", "1") == "0":
         return None
-    for path in Path(__file__).parent.glob("_kernels*"):
+    folder = Path(__file__).parent
+    for path in folder.glob("_kernels*"):
         try:
-            return ctypes.CDLL(str(path))
+            library = ctypes.CDLL(str(path))
         except OSError:  # built for another machine
             continue
+        if _is_current(library, folder):
+            return library
+        warnings.warn(
+            f"{path.name} was built from other sources and is not used: install tadam again",
+            stacklevel=2,
+        )
     return None
+
+
+def _is_current(library: ctypes.CDLL, folder: Path) -> bool:
+    """Whether a library is of the sources beside it; a wheel has none, and fits its package."""
+    sources = sorted(file for file in folder.iterdir() if file.suffix in (".cpp", ".h"))
+    try:
+        library.tadam_sources.restype = ctypes.c_char_p
+        built_from: bytes = library.tadam_sources()
+    except AttributeError:  # built before kernels said so
+        return False
+    contents = b"".join(file.read_bytes() for file in sources)
+    return not sources or built_from.decode() == hashlib.sha256(contents).hexdigest()
 
 
 def available() -> bool:
@@ -36,6 +57,7 @@ def accepts(x: Tensor) -> bool:
     """Whether the kernels can work on this tensor, (N, C, H, W)."""
     return (
         not torch.compiler.is_compiling()  # an exporter only sees PyTorch's own operations
+        and not torch.is_autocast_enabled("cpu")  # what PyTorch gives back then is not float32
         and x.dtype == torch.float32
         and x.device.type == "cpu"
         and x.numel() > 0

@@ -3,7 +3,14 @@
 #include <cmath>
 #include <cstdint>
 
+#ifndef TADAM_SOURCES
+#define TADAM_SOURCES ""
+#endif
+
 extern "C" {
+
+// What the kernels were built from.
+const char *tadam_sources() { return TADAM_SOURCES; }
 
 // moments: mean, 1/std, scale and shift of each channel, (4, channels), the mean given; the running
 // statistics move by `momentum`. gamma and beta are (tasks, channels) or null.

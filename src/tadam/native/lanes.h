@@ -73,6 +73,9 @@ INLINE void store(float *to, const Lanes &lanes, int64_t count) {
     for (int64_t i = 0; i < count; i++) to[i] = lanes[i];
 }
 
+// Where a maximum takes the new value: if it is larger, or no number, as PyTorch has it.
+INLINE Bits beats(const Lanes &value, const Lanes &most) { return (value > most) | (value != value); }
+
 // 1 / (1 + exp(-x)), with exp as 2^n times a polynomial on [-ln2/2, ln2/2]; relative error 1e-7.
 INLINE void sigmoid(Lanes &out, const Lanes &x) {
     Lanes z = -x;

@@ -143,7 +143,7 @@ MULTIVERSIONED void pooled_forward_row(const Unit *u, const Pooled *p, float *y)
                     before_activation(value, *u, scales, at, count);
                     activate(out, slope, value, u->relu);
                     if (i + j == 0) most = out;
-                    most = out > most ? out : most;
+                    most = beats(out, most) ? out : most;
                 }
             store(y + z * u->channels + c, most, count);
         }
@@ -169,7 +169,7 @@ MULTIVERSIONED void pooled_backward_row(const Unit *u, const Pooled *p, const fl
                     before_activation(value, *u, scales, at, count);
                     activate(active, slopes[2 * i + j], value, u->relu);
                     if (i + j == 0) most = active;
-                    Bits better = active > most;
+                    Bits better = beats(active, most);
                     most = better ? active : most;
                     chosen = better ? Bits{} + (2 * i + j) : chosen;
                 }

@@ -235,7 +235,7 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
             o[k] *= gate;
         }
     else if (f.activation == 2)
-        for (int k = 0; k < 16; k++) o[k] = o[k] > 0.0f ? o[k] : Lanes{};
+        for (int k = 0; k < 16; k++) o[k] = o[k] < 0.0f ? Lanes{} : o[k];
     if (!f.pool) {
         for (int k = 0; k < rows; k++)
             for (int j = 0; j < columns; j++)
@@ -249,7 +249,8 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
             Lanes most = o[4 * k + j];
             for (int other : {1, 4, 5}) {
                 if ((other & 1 && j + 1 >= columns) || (other & 4 && k + 1 >= rows)) continue;
-                most = o[4 * k + j + other] > most ? o[4 * k + j + other] : most;
+                const Lanes &next = o[4 * k + j + other];
+                most = beats(next, most) ? next : most;
             }
             store(to + (k / 2 * width + j / 2) * s.channels, most, count);
         }

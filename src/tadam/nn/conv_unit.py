@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam import native
-from tadam.nn.film import Film, film
+from tadam.nn.film import Film, check_modulation, film
 from tadam.nn.fused import norm_film_swish
 from tadam.nn.fused_native import infer_unit, train_units
 from tadam.nn.winograd import conv3x3
@@ -60,9 +60,10 @@ class ConvUnit(ConvNorm):
             shortcut: Output of the shortcut's convolution, (T*N, C_out, H, W), and its batch norm.
             pool: A 2x2 max-pool at the end, with odd sizes rounded `up` or `down`; None for none.
         """
-        if self.training and native.accepts(x):
+        natively = _fits_native(x, [(self, modulation)], shortcut)
+        if self.training and natively:
             return run_units([self], x, [modulation], shortcut, pool)
-        if native.accepts(x) and not torch.is_grad_enabled():
+        if natively and not torch.is_grad_enabled():
             finish = native.Finish(self.activation, pool)
             return infer_unit(x, self.conv, self.norm, modulation, shortcut, finish)
         x = conv3x3(x, self.conv.weight)
@@ -78,6 +79,22 @@ class ConvUnit(ConvNorm):
         return F.max_pool2d(x, 2, ceil_mode=pool == "up") if pool else x
 
 
+def _fits_native(
+    x: Tensor,
+    units: Sequence[tuple[ConvUnit, tuple[Tensor, Tensor] | None]],
+    shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
+) -> bool:
+    """Whether the native core can run units; modulations that do not fit are an error."""
+    if not native.accepts(x) or (shortcut is not None and not native.accepts(shortcut[0])):
+        return False
+    for unit, modulation in units:
+        if modulation is not None:
+            check_modulation(len(x), unit.conv.out_channels, *modulation)
+            if any((m.dtype, m.device) != (x.dtype, x.device) for m in modulation):
+                return False
+    return True
+
+
 def run_units(
     units: Sequence[ConvUnit],
     x: Tensor,
@@ -86,11 +103,12 @@ def run_units(
     pool: str | None,
 ) -> Tensor:
     """Units of one activation, one after the other; shortcut and pool are the last one's."""
-    if units[0].training and native.accepts(x):
+    pairs = list(zip(units, modulations, strict=True))
+    if units[0].training and _fits_native(x, pairs, shortcut):
         layers = [(unit.conv, unit.norm) for unit in units]
         finish = native.Finish(units[0].activation, pool)
         return train_units(x, layers, modulations, shortcut, finish)
-    *others, last = zip(units, modulations, strict=True)
+    *others, last = pairs
     for unit, modulation in others:
         x = unit(x, modulation)
     return last[0](x, last[1], shortcut, pool)  # type: ignore[no-any-return]

@@ -9,6 +9,16 @@ from torch import Tensor
 Film = Sequence[tuple[Tensor, Tensor] | None]
 
 
+def check_modulation(images: int, channels: int, gamma: Tensor, beta: Tensor) -> None:
+    """Raises ValueError unless the vectors, (T, C) each, fit so many images and channels."""
+    tasks = len(gamma)
+    if gamma.shape != (tasks, channels) or beta.shape != gamma.shape or images % tasks:
+        raise ValueError(
+            f"film: gamma {tuple(gamma.shape)} and beta {tuple(beta.shape)} do not fit {images} "
+            f"images of {channels} channels"
+        )
+
+
 def film(x: Tensor, gamma: Tensor, beta: Tensor, out: Tensor | None = None) -> Tensor:
     """Scales and shifts the channels of each task's images by that task's own vectors.
 
@@ -21,13 +31,8 @@ def film(x: Tensor, gamma: Tensor, beta: Tensor, out: Tensor | None = None) -> T
     Returns:
         `gamma * x + beta`, (T*N, C, H, W), in the memory format of `x`.
     """
-    tasks, channels = gamma.shape
-    if x.shape[0] % tasks or x.shape[1] != channels:
-        raise ValueError(
-            f"film: {tuple(x.shape)} activations cannot be split over {tasks} tasks "
-            f"with {channels} channels"
-        )
-    per_image = x.shape[0] // tasks
+    check_modulation(len(x), x.shape[1], gamma, beta)
+    per_image = len(x) // len(gamma)
     scale = gamma.repeat_interleave(per_image, dim=0)[:, :, None, None]  # (T*N, C, 1, 1)
     shift = beta.repeat_interleave(per_image, dim=0)[:, :, None, None]
     return torch.addcmul(shift, x, scale, out=out)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tadam.nn.film import film
+from tadam.nn.first_order import refuse_second_order
 from tadam.nn.max_pool import max_pool, max_pool_backward
 
 
@@ -72,6 +73,7 @@ class _NormFilmSwish(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_order()
         x, weight, bias, gamma, beta, shortcut, s_weight, s_bias, *moments = ctx.saved_tensors
         # Batch norm and FiLM together are one scale and one shift for each task and channel.
         scale, shift = _affine(weight, bias, *moments[:2])

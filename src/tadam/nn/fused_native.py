@@ -22,6 +22,7 @@ from tadam.native.convolution import (
     pack,
     pays,
 )
+from tadam.nn.first_order import refuse_second_order
 from tadam.nn.norm import running_affine
 
 
@@ -29,8 +30,12 @@ def _convolved(x: Tensor | Activated, weight: Tensor) -> tuple[Tensor, Tensor, T
     """The convolution's output and its moments; see `convolve`."""
     if pays(x if isinstance(x, Tensor) else x.scaled.x, weight):
         return convolve(x, weight)
-    y = F.conv2d(x if isinstance(x, Tensor) else x.computed(), weight, padding=1)
+    y = _convolved_plainly(x if isinstance(x, Tensor) else x.computed(), weight)
     return y, *native.moments(y)
+
+
+def _convolved_plainly(x: Tensor, weight: Tensor) -> Tensor:
+    return F.conv2d(x, weight, padding=1).contiguous(memory_format=torch.channels_last)
 
 
 def _convolved_backward(
@@ -90,6 +95,7 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_order()
         x, *rest = ctx.saved_tensors
         units = [rest[6 * i : 6 * i + 6] for i in range(ctx.units)]
         side_moments, *side_parts = rest[6 * ctx.units :] or [None]
@@ -175,4 +181,5 @@ def infer_unit(
             side, shift = (shortcut[0], side_scale), shift + side_shift
         return convolve_and_finish(x, pack(conv.weight), scale, shift, side, finish)
     other = Scaled(shortcut[0], *running_affine(shortcut[1])) if shortcut is not None else None
-    return native.norm(Scaled(F.conv2d(x, conv.weight, padding=1), scale, shift), other, finish)
+    y = _convolved_plainly(x, conv.weight)
+    return native.norm(Scaled(y, scale, shift), other, finish)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tadam.constant_weights import reused
+from tadam.nn.first_order import refuse_second_order
 
 #: Fewer channels than this are quicker by PyTorch's own convolution.
 _LEAST_CHANNELS = 128
@@ -120,6 +121,7 @@ class _Winograd(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor]:
+        refuse_second_order()
         x, weight = ctx.saved_tensors
         u = reused(weight, "winograd", lambda: _weights(weight))
         grad_u, grad_x = torch.zeros_like(u), []

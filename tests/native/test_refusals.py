@@ -1,0 +1,123 @@
+"""What the native core leaves to PyTorch, and what it answers as PyTorch does."""
+
+import copy
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from tadam import native
+from tadam.nn.conv4 import Conv4
+from tadam.nn.conv_unit import initialise_convolutions
+from tadam.nn.resnet12 import ResNet12
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native core was not built")
+
+
+@pytest.fixture(params=["train", "eval"])
+def network(request):
+    torch.manual_seed(0)
+    found = ResNet12(width=16)
+    initialise_convolutions(found, "he")
+    return getattr(found, request.param)()
+
+
+def images(count):
+    x = torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def film_of(network, tasks, **kind):
+    return [
+        (torch.ones(tasks, w, **kind), torch.zeros(tasks, w)) for w in network.conditioned_widths
+    ]
+
+
+def test_mixed_precision_is_pytorchs(network):
+    x = images(4)
+    with torch.set_grad_enabled(network.training):
+        expected = network(x)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = network(x)
+    difference = (found.float() - expected).norm() / expected.norm()
+    assert 0 < difference < 0.1
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_tasks_that_do_not_divide_the_images_are_an_error(network, count):
+    with torch.set_grad_enabled(network.training), pytest.raises(ValueError, match=f"{count} imag"):
+        network(images(count), film_of(network, 2))
+
+
+@pytest.mark.parametrize("width", [1, 15, 17])
+def test_film_of_another_width_is_an_error(network, width):
+    film = [(torch.ones(1, width), torch.zeros(1, width)), *film_of(network, 1)[1:]]
+    with torch.set_grad_enabled(network.training), pytest.raises(ValueError, match="16 channels"):
+        network(images(2), film)
+
+
+def test_film_of_another_precision_is_pytorchs(network, monkeypatch):
+    film = film_of(network, 1, dtype=torch.float64)
+
+    def outcome():
+        try:
+            return copy.deepcopy(network)(images(2), film)
+        except RuntimeError as error:
+            return str(error)
+
+    with torch.set_grad_enabled(network.training):
+        found = outcome()
+        monkeypatch.setattr(native, "available", lambda: False)
+        expected = outcome()
+    if network.training:  # PyTorch takes it in training and refuses it otherwise
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("core", ["native", "plain"])
+def test_a_second_derivative_is_an_error_and_no_number(core, monkeypatch):
+    monkeypatch.setattr(native, "available", lambda: core == "native")
+    network = ResNet12(width=16).train()
+    loss, weights = network(images(2)).square().sum(), list(network.parameters())
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(loss, weights, create_graph=True)
+
+
+@pytest.mark.parametrize("broken", range(4))
+@pytest.mark.parametrize("activation", ["relu", "swish"])
+@pytest.mark.parametrize("training", [True, False])
+def test_what_is_no_number_stays_none(broken, activation, training):
+    network = Conv4(3, 16, image_size=32, activation=activation).train(training)
+    initialise_convolutions(network, "he")
+    with torch.no_grad():
+        network.units[broken].conv.weight[3, 2, 1, 1] = float("nan")
+        assert network(images(2)).isnan().any()
+
+
+def test_the_largest_of_a_window_is_no_number_wherever_that_lies():
+    network = Conv4(3, 16, image_size=32).eval()
+    initialise_convolutions(network, "he")
+    for place in ((8, 8), (9, 8), (8, 9), (9, 9)):
+        side = torch.zeros(2, 16, 32, 32).contiguous(memory_format=torch.channels_last)
+        side[:, :, *place] = float("nan")
+        ones = torch.ones(16)
+        main = native.Scaled(torch.zeros_like(side), torch.ones(1, 16), torch.zeros(1, 16))
+        finish = native.Finish("swish", "down")
+        y = native.norm(main, native.Scaled(side, ones, 0 * ones), finish)
+        assert y[:, :, 4, 4].isnan().all()
+        assert y.isnan().sum() == 2 * 16
+
+
+def test_a_library_of_other_sources_is_not_used(tmp_path):
+    folder = Path(native.__file__).parent
+    for file in folder.iterdir():
+        if file.suffix in (".cpp", ".h"):
+            shutil.copy(file, tmp_path)
+    loaded = native._library()
+    assert native._is_current(loaded, tmp_path)
+    (tmp_path / "lanes.h").write_text("// changed\n")
+    assert not native._is_current(loaded, tmp_path)
+    (tmp_path / "wheel").mkdir()  # which has no sources
+    assert native._is_current(loaded, tmp_path / "wheel")
