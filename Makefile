@@ -20,7 +20,7 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/mypy
 
 bench: $(VENV)/.dev
-	$(VENV)/bin/tadam bench
+	$(VENV)/bin/tadam bench --json runs/bench-$$(date +%Y%m%d-%H%M%S).json
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -67,6 +67,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "reject_threshold": classifier.reject_threshold_,
         "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
         "backbone": type(classifier.backbone_).__name__,
+        "mirrored": classifier.backbone_.mirrored,
         "model": describe(origin) if origin else None,
         "model_name": classifier.model_name_,
     }
@@ -101,6 +102,7 @@ class _Description:
     backbone: str
     model: ModelInfo | None
     model_name: str | None
+    mirrored: bool
 
 
 def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> None:
@@ -123,6 +125,7 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     def build() -> tuple[Backbone, Predictor]:
         own = _backbone(said.model) if said.model else backbone
         assert own is not None
+        own.mirrored = said.mirrored
         return own, Predictor(own, None, said.distance, torch.zeros(way, own.feature_size), 1.0)
 
     try:
@@ -176,8 +179,10 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
             str(raw["backbone"]),
             model,
             raw.get("model_name"),  # files of before have none
+            raw.get("mirrored", model is not None and model.config.backbone.mirrored),
         )
         ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
+        ok = ok and isinstance(said.mirrored, bool)
         if not ok or said.classes.tolist() != raw["classes"]:
             raise ValueError("classes, distance or name of the model")
     except (KeyError, TypeError, IndexError, ValueError):

@@ -143,8 +143,8 @@ def train(
         print_json({**asdict(result), "folder": str(result.folder)})
         return
     out.print(
-        f"best validation accuracy {percent(result.best_accuracy, result.best_ci95)} at step "
-        f"{result.best_step} of {result.steps}, {result.seconds / 60:.1f} minutes; "
+        f"best validation accuracy {percent(result.best_accuracy, result.best_ci95 or None)} "
+        f"at step {result.best_step} of {result.steps}, {result.seconds / 60:.1f} minutes; "
         f"weights in {result.folder / 'best.safetensors'}",
         soft_wrap=True,
     )

@@ -1,6 +1,7 @@
 """Writing without losing: temporary file, fsync, rename; and where data and caches live."""
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,11 @@ def replacing(path: Path) -> Iterator[Path]:
         put_in_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_left_over(path: Path) -> bool:
+    """Whether this is what a kill leaves behind in the middle of `replacing`."""
+    return re.fullmatch(r"\..+\.\w{8}\.tmp", path.name) is not None
 
 
 def put_in_place(temporary: Path, path: Path) -> None:

@@ -133,6 +133,13 @@ def test_the_command_prints_an_estimate_and_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_many_processes_are_not_estimated(tadam: CommandLine, monkeypatch) -> None:
+    variables = {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "TORCHELASTIC_RESTART_COUNT": 0}
+    for name, value in {**variables, "TORCHELASTIC_RUN_ID": "none"}.items():
+        monkeypatch.setenv(name, str(value))
+    assert_one_sentence(tadam("train", "shapes", "--estimate"), "run it without torchrun")
+
+
 def test_a_data_set_that_is_not_there_is_the_ordinary_sentence(tadam: CommandLine) -> None:
     ordinary = tadam("train", "shapes", "--dataset", "folder:nowhere")
     assert_one_sentence(ordinary, "nowhere")

@@ -20,6 +20,7 @@ from tadam.config import Config
 from tadam.data.store import ImageStore
 from tadam.errors import RunFailed, UserError
 from tadam.folder_lock import locked
+from tadam.recipes import resolve
 from tadam.training.log import read_log
 from tadam.training.run import TrainingResult, _Run, prepare
 from tadam.training.trainer import StepResult, Trainer
@@ -145,11 +146,32 @@ def test_an_interruption_at_a_validation_loses_nothing(
 def test_a_run_that_died_before_its_first_checkpoint_may_be_started_again(
     images: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "recipe.toml").write_text("[backbone]\nwidth = 3\n")
-    (tmp_path / "run" / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
-    run_tiny(images, tmp_path / "run")
-    assert len([r for r in read_log(tmp_path / "run") if r["step"] == 1]) == 1
+    run, other = tmp_path / "run", tmp_path / "other"
+    for folder in (run, other):
+        folder.mkdir()
+        config = resolve("images", SETTINGS, f"folder:{images}")
+        (folder / "recipe.toml").write_text(config.to_toml())
+        (folder / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    (run / ".last.safetensors.a1b2c3_d.tmp").write_bytes(b"half")  # killed while it was written
+    run_tiny(images, run)
+    assert len([r for r in read_log(run) if r["step"] == 1]) == 1
+    with pytest.raises(UserError, match=r"backbone\.width: 3 != 2"):
+        run_tiny(images, other, "backbone.width=3")
+
+
+def test_a_recipe_or_log_of_ones_own_is_not_replaced(images: Path, tmp_path: Path) -> None:
+    config = resolve("images", SETTINGS, f"folder:{images}")
+    mine = "# why I chose this\n" + config.to_toml()
+    recipe = tmp_path / "mine" / "recipe.toml"
+    recipe.parent.mkdir()
+    recipe.write_text(mine)
+    with pytest.raises(UserError, match="already holds results: add --resume"):
+        run_tiny(images, recipe.parent)
+    run_tiny(images, recipe.parent, resume=True)
+    assert recipe.read_text() == mine
+    (tmp_path / "log.jsonl").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        run_tiny(images, tmp_path)
 
 
 def test_a_finished_run_whose_best_weights_are_gone_says_so(images: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -25,6 +26,9 @@ from tadam.interruption import on_terminate
 
 T = TypeVar("T")
 _ATTEMPTS = itertools.count(1)
+#: How long a rank waits for another, which may be reading a large data set for the first time; one
+#: that dies is noticed at once, by its closed connection.
+_PATIENCE = timedelta(hours=3)
 #: Inputs to logits: a network, or one behind DistributedDataParallel.
 Logits = Callable[..., Tensor]
 
@@ -179,7 +183,9 @@ def torchrun_ranks(remedy: str) -> Iterator[Ranks]:
         store, *_ = next(rendezvous("env://"))
         number = attempt_number(store, here.rank, here.size)
         own = dist.PrefixStore(f"attempt-{number}", store)  # type: ignore[attr-defined]
-        dist.init_process_group("gloo", store=own, rank=here.rank, world_size=here.size)
+        dist.init_process_group(
+            "gloo", store=own, rank=here.rank, world_size=here.size, timeout=_PATIENCE
+        )
         # More attempts than this process has made: others came before it.
         yield Ranks(replace(here, restarted=number > next(_ATTEMPTS)))
     except BaseException as error:

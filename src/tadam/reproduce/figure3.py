@@ -15,6 +15,7 @@ from tadam.modelfile import find_model, load_model
 from tadam.reproduce.experiments import DATASETS, check_choice, stem
 from tadam.reproduce.published import seen
 from tadam.reproduce.runs import stored_runs
+from tadam.training.run_folder import check_results
 
 COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")
 #: Where trained models of a reproduction may be.
@@ -83,6 +84,7 @@ def reproduce_figure3(
         models: Run folders or weights files to read instead.
     """
     check_choice("data set", [dataset], DATASETS, "--dataset")
+    _check_old(Path(out), stem("figure3", dataset))
     folder, places = Path(out), [Path(out) / stem(name, dataset) for name in _EXPERIMENTS]
     found = {str(model): find_model(model) for model in models}
     if not models:
@@ -97,6 +99,15 @@ def reproduce_figure3(
     trained_on = ", ".join(sorted({name for name, _ in read}))
     figure = Figure3(trained_on, tuple(multipliers for _, multipliers in read))
     return figure, write_figure3(figure, folder, stem("figure3", dataset))
+
+
+def _check_old(folder: Path, name: str) -> None:
+    """Refuses to replace what is not an earlier figure 3."""
+    old = folder / f"{name}.json"
+    if old.exists():
+        load_figure3(old)
+    else:
+        check_results(folder, name)
 
 
 def _conditioned(folder: Path) -> list[Path]:

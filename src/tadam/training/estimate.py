@@ -14,6 +14,8 @@ import torch
 from tadam import native
 from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler
+from tadam.distributed.torchrun import place
+from tadam.errors import UserError
 from tadam.evaluation import evaluate_tasks
 from tadam.memory import peak_bytes
 from tadam.recipes import resolve
@@ -82,6 +84,8 @@ def estimate(
         device: auto, cpu, cuda or mps.
         trial_seconds: How long to try steps of a kind, with and without an auxiliary update.
     """
+    if place().size > 1:
+        raise UserError("an estimate is of one process: run it without torchrun")
     config = resolve(recipe, settings, dataset)
     trainer, validation = prepare(config, device)
     steps = config.schedule.episodes

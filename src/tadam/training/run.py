@@ -97,7 +97,11 @@ def train(
 
 def check_run_folder(folder: Path, config: Config, resume: bool) -> None:
     """Refuses a folder that a run of this recipe may not write to."""
-    check_folder(folder, config, resume, RECIPE, unfinished={RECIPE, LOG, LOCK})
+    unfinished, recipe = {LOCK}, folder / RECIPE
+    # A recipe as we write it, without a checkpoint, is of a run that was killed at its start.
+    if recipe.is_file() and recipe.read_bytes() == config.to_toml().encode():
+        unfinished |= {RECIPE, LOG}
+    check_folder(folder, config, resume, RECIPE, unfinished)
 
 
 def check_recipe(config: Config, device: str) -> None:
@@ -180,7 +184,8 @@ class _Run:
                 raise UserError(f"{self.folder / BEST} is gone: put it back, or train anew")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_text(self.folder / RECIPE, self.config.to_toml())
+            if not (self.folder / RECIPE).exists():  # one's own has been found to say the same
+                write_text(self.folder / RECIPE, self.config.to_toml())
         return RunLog(self.folder, self.counters.step, self.config.run.tensorboard)
 
     def _loop(self, log: RunLog | None, interrupted: Callable[[], bool]) -> None:

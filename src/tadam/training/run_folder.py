@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tadam.config import Config
 from tadam.errors import UserError
+from tadam.files import is_left_over
 from tadam.recipes import load_recipe
 
 
@@ -26,7 +27,8 @@ def check_folder(
         unfinished: Files that count as nothing if there are no others.
     """
     _check_writable(folder)
-    if not folder.is_dir() or {path.name for path in folder.iterdir()} <= set(unfinished):
+    files = folder.iterdir() if folder.is_dir() else ()
+    if {path.name for path in files if not is_left_over(path)} <= set(unfinished):
         return
     recipe = folder / marker
     if config is None or not recipe.exists():
