@@ -1,20 +1,38 @@
 """The page of all results: what the JSON says, `not run` for the rest, and docs/results.md."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
+from tadam.config import Config
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.figure3 import Figure3, Multipliers, write_figure3
 from tadam.reproduce.lemma1 import lemma1
 from tadam.reproduce.lemma1_results import write_lemma1
 from tadam.reproduce.report import report
+from tadam.reproduce.result import RunResult
 from tadam.reproduce.tables import build_table
 from tadam.reproduce.training import write_table
 
 DOCS = Path(__file__).parents[2] / "docs"
+
+
+def _stored_runs() -> list[dict]:
+    names = ("table2", "table3", "figure4", "omniglot")
+    tables = [json.loads((DOCS / "results" / f"{name}.json").read_text()) for name in names]
+    return [run for table in tables for row in table["rows"] for run in row["runs"]]
+
+
+@pytest.mark.parametrize("run", _stored_runs(), ids=lambda run: f"{run['experiment']}-{run['row']}")
+def test_a_stored_result_is_of_the_recipe_that_its_command_trains(run: dict) -> None:
+    result = RunResult.from_json(run)
+    dataset = "fc100" if result.experiment == "omniglot" else result.dataset  # it has its own
+    request = Request(result.experiment, dataset, result.preset, changes=result.changes)
+    config = request.config(result.cell, result.seed)
+    assert config.differences(Config().updated(result.settings)) == []
 
 
 def test_the_page_in_the_docs_is_what_the_stored_results_give() -> None:
