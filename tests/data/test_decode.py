@@ -82,6 +82,16 @@ def test_every_common_format_gives_its_colours(tmp_path, name, options, toleranc
     assert_colours(path, list(QUADRANTS.values()), tolerance)
 
 
+def test_a_jpeg_of_two_pictures_gives_the_first_one(tmp_path):
+    second = Image.new("RGB", (64, 64), "black")
+    Image.fromarray(quadrants()).save(
+        tmp_path / "a.jpg", format="MPO", save_all=True, append_images=[second], quality=95
+    )
+    with Image.open(tmp_path / "a.jpg") as written:
+        assert written.format == "MPO"
+    assert_colours(tmp_path / "a.jpg", list(QUADRANTS.values()), 4)
+
+
 @pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.png", "a.tiff"])
 def test_of_an_animation_the_first_frame_counts(tmp_path, name):
     frames = [Image.fromarray(quadrants()), Image.new("RGB", (64, 64), "black")]
@@ -388,8 +398,22 @@ def refusal(path: Path) -> str:
 def test_a_text_file_called_jpg_is_no_image(tmp_path):
     (tmp_path / "a.jpg").write_text("not a picture")
     assert refusal(tmp_path / "a.jpg").endswith(
-        "is not an image that can be read: remove or replace it"
+        "is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): remove or replace it"
     )
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "PCX", "ICO"])
+def test_a_format_that_is_not_promised_is_refused_whatever_the_file_is_called(
+    tmp_path, monkeypatch, kind
+):
+    Image.fromarray(quadrants()).save(tmp_path / "a.png", format=kind)
+
+    def run(*_: object, **__: object) -> None:
+        raise AssertionError("a program was run")
+
+    monkeypatch.setattr(subprocess, "check_call", run)
+    monkeypatch.setattr("PIL.EpsImagePlugin.has_ghostscript", run)
+    assert "is not an image that can be read (JPEG, PNG" in refusal(tmp_path / "a.png")
 
 
 def test_an_empty_file_is_no_image(tmp_path):

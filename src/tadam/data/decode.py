@@ -25,6 +25,9 @@ Pixels = npt.NDArray[np.uint8]
 DECODER_VERSION = 2
 #: What a folder is searched for.
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+#: What is read, whatever a file is called: Pillow knows more, and for some runs other programs.
+#: JPEG takes in the MPO of cameras with two lenses.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 #: Refused before decoding: a file of a few kilobytes may unfold to gigabytes.
 MAX_PIXELS = 100_000_000
 MAX_BYTES = 512 * 2**20
@@ -124,7 +127,7 @@ def _check_file(path: Path) -> None:
 def _decoded(
     source: Path | io.BytesIO, name: str, size: int, finish: Callable[[Image.Image], Pixels]
 ) -> Pixels:
-    with _one_sentence(name), Image.open(source) as image:
+    with _one_sentence(name), Image.open(source, formats=_FORMATS) as image:
         if image.width * image.height > MAX_PIXELS:
             raise Image.DecompressionBombError
         # A progressive JPEG is in memory as a whole at whatever scale it is decoded.
@@ -144,7 +147,10 @@ def _one_sentence(name: str) -> Iterator[None]:
     try:
         yield
     except UnidentifiedImageError:
-        raise UserError(f"{name} is not an image that can be read: remove or replace it") from None
+        raise UserError(
+            f"{name} is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): "
+            "remove or replace it"
+        ) from None
     except Image.DecompressionBombError:  # ours, or Pillow's for still larger ones
         raise UserError(
             f"{name} has more than {MAX_PIXELS:,} pixels: scale it down first"
