@@ -100,19 +100,27 @@ def decode_into(
 
     Args:
         out: (N, H, W, C), gets every pixel.
-        jobs: Row, and what makes its pixels; asked for in order, a batch at a time, so that what is
-            read from an archive never piles up.
+        jobs: As `decode_all` takes them.
         progress: Called with (rows done, N).
     """
-    remaining, done = iter(jobs), 0
+    for done, (row, pixels) in enumerate(decode_all(jobs), start=1):
+        out[row] = pixels
+        if progress:
+            progress(done, len(out))
+
+
+def decode_all(jobs: Iterable[tuple[int, Callable[[], Pixels]]]) -> Iterator[tuple[int, Pixels]]:
+    """Rows and their pixels, made in parallel.
+
+    Args:
+        jobs: Row, and what makes its pixels; asked for in order, a batch at a time, so that what is
+            read from an archive never piles up.
+    """
+    remaining = iter(jobs)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         while batch := list(islice(remaining, _BATCH)):
             made = pool.map(lambda job: job[1](), batch)
-            for (row, _), pixels in zip(batch, made, strict=True):
-                out[row] = pixels
-                done += 1
-                if progress:
-                    progress(done, len(out))
+            yield from zip((row for row, _ in batch), made, strict=True)
 
 
 def _check_file(path: Path) -> None:
