@@ -197,7 +197,7 @@ MINI_IMAGENET = Source(
     summary="the paper's: 100 classes of ImageNet (Ravi and Larochelle)",
     classes="64/16/20",
     images="60,000",
-    size="84x84",
+    size="84x84 or any",
     licence="ImageNet's terms: research, not commercial",
     layout=f"{FOLDER}/mini-imagenet-cache-{{train,val,test}}.pkl (or few-shot-*.npz, or Ravi's "
     "*.csv with images/)",
