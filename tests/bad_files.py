@@ -104,6 +104,7 @@ CORPUS: dict[str, tuple[Callable[[Path], object], Expectation]] = {
     "text.jpg": (_write(b"Dear diary"), False),
     "page.png": (_write(b"<!doctype html><html><body>404</body></html>"), False),
     "vector.png": (_write(b"<svg xmlns='http://www.w3.org/2000/svg'/>"), False),
+    "postscript.png": (_save("RGB", (30, 20), format="EPS"), False),
     "pickle.jpg": (_write(b"\x80\x04\x95\x0b\0\0\0\0\0\0\0\x8c\x07gotcha!\x94."), False),
     "archive.jpg": (_write(b"PK\x03\x04" + b"\0" * 60), False),
     "zeros.bmp": (_write(b"\0" * 5000), False),

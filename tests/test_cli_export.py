@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import tiny
 from command_line import assert_one_sentence
@@ -45,6 +46,17 @@ def folder(tmp_path_factory) -> Path:
     return root
 
 
+def odd_photos(folder: Path) -> list[Path]:
+    """Half transparent, with a transparent colour in its palette, and grey in 16 bits."""
+    dice = np.random.default_rng(0)
+    files = [folder / name for name in ("glass.png", "palette.png", "sixteen-bit.png")]
+    Image.fromarray(dice.integers(0, 256, (27, 27, 4), np.uint8)).save(files[0])
+    palette = Image.fromarray(dice.integers(0, 256, (27, 27, 3), np.uint8)).quantize(2)
+    palette.save(files[1], transparency=1)
+    Image.fromarray(dice.integers(0, 65536, (27, 27), np.uint16)).save(files[2])
+    return files
+
+
 def test_an_exported_file_gives_the_classifiers_answers_by_the_script_of_the_docs(
     tadam, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +74,7 @@ def test_an_exported_file_gives_the_classifiers_answers_by_the_script_of_the_doc
 
     (script,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     alone = "\nassert not {'torch', 'tadam'} & set(sys.modules), 'not alone'\n"
-    files = [str(file) for file in sorted(folder.glob("photos/*/*.png"))]
+    files = [str(file) for file in [*sorted(folder.glob("photos/*/*.png")), *odd_photos(folder)]]
     done = subprocess.run(
         [sys.executable, "-c", script + alone, *files],
         cwd=folder,

@@ -8,6 +8,8 @@ import pytest
 import typer
 
 from tadam.cli import app
+from tadam.data.catalogue import SOURCES
+from tadam.data.source import Source
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,6 +36,12 @@ def test_a_command_of_the_docs_is_accepted(line: str, monkeypatch: pytest.Monkey
 
 def test_there_are_commands_to_check() -> None:
     assert len(commands()) > 8
+
+
+@pytest.mark.parametrize("source", SOURCES[:-1], ids=lambda source: source.name)
+def test_the_table_of_data_sets_says_what_data_list_does(source: Source) -> None:
+    page = (ROOT / "docs" / "data.md").read_text()
+    assert f"| `{source.name}` | {source.classes} | {source.images}, {source.size} |" in page
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:

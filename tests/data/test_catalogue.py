@@ -129,3 +129,8 @@ def test_a_folder_is_found_by_its_path_also_below_home(tmp_path, monkeypatch):
 def test_a_missing_folder_is_one_sentence(tmp_path):
     text = message(lambda: load_splits(DataConfig(f"folder:{tmp_path / 'nowhere'}")))
     assert str(tmp_path / "nowhere") in text
+
+
+@pytest.mark.parametrize("source", catalogue.SOURCES, ids=lambda source: source.name)
+def test_what_can_be_had_at_any_size_says_so(source):
+    assert ("any" in source.size) == source.resizable

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from data_files import md5, write_cub, write_tar
+from data_files import damage, md5, write_cub, write_tar
 from tadam.config import DataConfig
 from tadam.data import cub
 from tadam.data.catalogue import load_splits, verify
@@ -116,6 +116,23 @@ def test_hidden_files_are_no_birds(root, monkeypatch):
 
 def test_good_birds_are_verified(birds):
     assert verify("cub") == []
+
+
+def test_verifying_reads_the_files_whatever_is_in_the_cache(root, birds):
+    load_splits(DataConfig("cub"))
+    assert verify("cub") == []
+    (found,) = cub.find(root)
+    path = found / "004.Ani" / "Ani_0001.jpg" if found.is_dir() else found
+    damage(path, path.stat().st_size // 2)
+    (problem,) = verify("cub")
+    assert problem.startswith(str(path))
+
+
+def test_verifying_looks_at_the_splits_too(birds):
+    (birds / "splits.toml").write_text('train = ["001.Albatross"]\n')
+    assert verify("cub") == [
+        f"{birds / 'splits.toml'} must hold three lists of class names: train, val and test"
+    ]
 
 
 def test_verifying_counts_and_names_bad_images(root):

@@ -3,14 +3,18 @@
 import importlib
 import os
 import struct
+import subprocess
+import sys
 import threading
+import time
 import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from tadam.data import decode as module
 from tadam.data.decode import decode, decode_upright, upright
@@ -76,6 +80,16 @@ def test_every_common_format_gives_its_colours(tmp_path, name, options, toleranc
     path = tmp_path / name
     Image.fromarray(quadrants()).save(path, **options)
     assert_colours(path, list(QUADRANTS.values()), tolerance)
+
+
+def test_a_jpeg_of_two_pictures_gives_the_first_one(tmp_path):
+    second = Image.new("RGB", (64, 64), "black")
+    Image.fromarray(quadrants()).save(
+        tmp_path / "a.jpg", format="MPO", save_all=True, append_images=[second], quality=95
+    )
+    with Image.open(tmp_path / "a.jpg") as written:
+        assert written.format == "MPO"
+    assert_colours(tmp_path / "a.jpg", list(QUADRANTS.values()), 4)
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.png", "a.tiff"])
@@ -232,13 +246,129 @@ def test_a_whole_jpeg_is_decoded_at_a_lower_scale_but_at_least_at_twice_the_size
 
 
 def test_a_very_large_whole_image_is_reduced_by_whole_pixels(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_WHOLE_PIXELS", 1000)
+    monkeypatch.setattr(module, "LARGE_PIXELS", 1000)
     pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     expected = pixels.reshape(20, 3, 80, 3)[:, :, :78].reshape(20, 3, 26, 3, 3).mean(axis=(1, 3))
     got = decode_upright(tmp_path / "a.png", SIZE)
     assert got.shape == (20, 27, 3)  # 80 / 3, rounded up
     assert np.abs(got[:, :26] - expected).max() <= 1
+
+
+def test_a_very_large_square_is_averaged_first_but_never_to_less_than_is_wanted(
+    tmp_path, monkeypatch
+):
+    noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    smooth = Image.fromarray(noise).resize((96, 96), Image.Resampling.BICUBIC)
+    smooth.save(tmp_path / "a.png")
+    full = decode(tmp_path / "a.png", SIZE)
+    monkeypatch.setattr(module, "LARGE_PIXELS", 10)
+    averaged = decode(tmp_path / "a.png", SIZE)
+    means = np.asarray(smooth).reshape(2 * SIZE, 3, 2 * SIZE, 3, 3).mean(axis=(1, 3)).round()
+    expected = Image.fromarray(means.astype(np.uint8)).resize((SIZE, SIZE))
+    assert np.abs(averaged.astype(int) - np.asarray(expected)).max() <= 1
+    assert 0 < np.abs(averaged.astype(int) - full).mean() < 3
+
+
+def images_of_many_kinds() -> dict[str, Image.Image]:
+    dice = np.random.default_rng(0)
+    grey = Image.fromarray(dice.integers(0, 256, (61, 47), dtype=np.uint8))
+    colour = Image.fromarray(dice.integers(0, 256, (61, 47, 3), dtype=np.uint8))
+    glass = Image.fromarray(dice.integers(0, 256, (61, 47, 4), dtype=np.uint8))
+    palette = colour.quantize(16)
+    palette.info["transparency"] = 3
+    return {
+        "L": grey,
+        "1": grey.convert("1"),
+        "LA": glass.convert("LA"),
+        "RGB": colour,
+        "RGBA": glass,
+        "P": palette,
+        "CMYK": colour.convert("CMYK"),
+        "I;16": Image.fromarray(dice.integers(0, 65536, (61, 47), dtype=np.uint16)),
+        "I": Image.fromarray(dice.integers(-9999, 99999, (61, 47), dtype=np.int32)),
+        "F": Image.fromarray(np.linspace(-1, 5, 61 * 47, dtype=np.float32).reshape(61, 47)),
+    }
+
+
+@pytest.mark.parametrize("large", [10**6, 500])  # as it is, and three by three pixels averaged
+@pytest.mark.parametrize("mode", images_of_many_kinds())
+def test_bands_make_no_difference(monkeypatch, mode, large):
+    image = images_of_many_kinds()[mode]
+    assert image.mode == mode
+    monkeypatch.setattr(module, "LARGE_PIXELS", large)
+    whole = upright(image, "image 0")
+    assert whole.shape == ((61, 47, 3) if large > 500 else (21, 16, 3))
+    monkeypatch.setattr(module, "_BAND_PIXELS", 400)
+    np.testing.assert_array_equal(upright(image, "image 0"), whole)
+
+
+def test_each_of_the_65536_values_is_rounded_to_the_nearest_of_256():
+    values = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    expected = np.rint(values / 257)
+    np.testing.assert_array_equal(upright(Image.fromarray(values), "image 0")[:, :, 1], expected)
+    beyond = Image.fromarray(np.array([[-5, 257 * 99], [65536, 2**31 - 1]], np.int32))
+    assert upright(beyond, "image 0")[:, :, 0].tolist() == [[0, 99], [255, 255]]
+
+
+PEAK = """
+import sys
+from pathlib import Path
+from tadam.data.decode import decode, decode_upright
+
+def peak():
+    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x]
+    return int(line.split()[1]) * 1024
+
+before = peak()
+{"square": decode, "whole": decode_upright}[sys.argv[1]](Path(sys.argv[2]), 84)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize(("mode", "depth", "way"), [("I;16", 2, "square"), ("RGBA", 4, "whole")])
+def test_a_large_image_is_not_in_memory_twice(tmp_path, mode, depth, way):
+    side = 4600
+    Image.new(mode, (side, side), 200).save(tmp_path / "a.png", compress_level=1)
+    command = [sys.executable, "-c", PEAK, way, str(tmp_path / "a.png")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # itself, what is left of it as RGB, and the copies of a band
+    assert int(done.stdout) < depth * side**2 + 130 * 2**20
+
+
+def loads_at_once(monkeypatch, path: Path) -> int:
+    """How many of four threads are decoding at the same time."""
+    inside, most, load = [], [], ImageFile.ImageFile.load
+
+    def slow_load(self):
+        inside.append(id(self))
+        most.append(len(inside))
+        time.sleep(0.05)
+        loaded = load(self)
+        inside.remove(id(self))
+        return loaded
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(4) as pool:
+        patch.setattr(ImageFile.ImageFile, "load", slow_load)
+        list(pool.map(lambda _: decode(path, SIZE), range(4)))
+    return max(most)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "waits"),
+    [
+        ("a.png", {}, True),
+        ("a.jpg", {"progressive": True}, True),
+        ("a.jpg", {}, False),  # decoded at a lower scale
+    ],
+    ids=["png", "progressive", "baseline"],
+)
+def test_large_images_wait_for_each_other(tmp_path, monkeypatch, name, options, waits):
+    Image.fromarray(quadrants(512)).save(tmp_path / name, **options)
+    assert loads_at_once(monkeypatch, tmp_path / name) > 1
+    monkeypatch.setattr(module, "LARGE_PIXELS", 200**2)
+    assert (loads_at_once(monkeypatch, tmp_path / name) == 1) == waits
 
 
 def test_numbers_that_are_none_count_as_black(tmp_path):
@@ -268,8 +398,22 @@ def refusal(path: Path) -> str:
 def test_a_text_file_called_jpg_is_no_image(tmp_path):
     (tmp_path / "a.jpg").write_text("not a picture")
     assert refusal(tmp_path / "a.jpg").endswith(
-        "is not an image that can be read: remove or replace it"
+        "is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): remove or replace it"
     )
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "PCX", "ICO"])
+def test_a_format_that_is_not_promised_is_refused_whatever_the_file_is_called(
+    tmp_path, monkeypatch, kind
+):
+    Image.fromarray(quadrants()).save(tmp_path / "a.png", format=kind)
+
+    def run(*_: object, **__: object) -> None:
+        raise AssertionError("a program was run")
+
+    monkeypatch.setattr(subprocess, "check_call", run)
+    monkeypatch.setattr("PIL.EpsImagePlugin.has_ghostscript", run)
+    assert "is not an image that can be read (JPEG, PNG" in refusal(tmp_path / "a.png")
 
 
 def test_an_empty_file_is_no_image(tmp_path):

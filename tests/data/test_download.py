@@ -42,8 +42,15 @@ class Server(BaseHTTPRequestHandler):
             self.answer(200, b"\n<!DOCTYPE html><title>Sign in</title>")
             return
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
-        if way == "no-ranges" or not start:
-            self.answer(200, CONTENT, cut=way in ("cut", "no-length-cut"), length="no-" not in way)
+        if way == "odd-length":
+            self.answer(200, CONTENT, length=self.path.split("/")[2])
+        elif way == "no-ranges" or not start:
+            self.answer(
+                200,
+                CONTENT,
+                cut=way in ("cut", "no-length-cut"),
+                length=None if "no-" in way else "",
+            )
         elif start >= len(CONTENT):
             self.send_error(416)
         else:
@@ -56,15 +63,15 @@ class Server(BaseHTTPRequestHandler):
         kind: str = "application/x-gzip",
         start: int = 0,
         cut: bool = False,
-        length: bool = True,
+        length: str | None = "",
     ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
-        if length:
-            self.send_header("Content-Length", str(len(content)))
+        if length is not None:
+            self.send_header("Content-Length", length or str(len(content)))
         if status == 206:
-            last = len(CONTENT) - 1
-            self.send_header("Content-Range", f"bytes {start}-{last}/{len(CONTENT)}")
+            last, first = len(CONTENT) - 1, "9" * 5000 if "odd-range" in self.path else start
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(CONTENT)}")
         self.end_headers()
         self.wfile.write(content[: len(content) // 2] if cut else content)
 
@@ -166,6 +173,20 @@ def test_a_server_that_ignores_ranges_starts_the_file_anew(get, part):
 
 def test_a_server_that_does_not_tell_the_length_will_do(get):
     assert get("no-length").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "1.5", "9" * 5000])
+def test_a_length_that_is_none_counts_as_unknown(get, tmp_path, length):
+    calls = []
+    path = get(f"odd-length/{length}", progress=lambda *done: calls.append(done))
+    assert path.read_bytes() == CONTENT
+    assert calls[-1] == (len(CONTENT), len(CONTENT))
+    assert left(tmp_path) == ["file.tar.gz"]
+
+
+def test_a_part_that_begins_nowhere_fails_by_its_checksum(get, part):
+    part.write_bytes(CONTENT[:1000])
+    assert "is not the file that was published" in failure(lambda: get("odd-range"))
 
 
 def test_a_part_that_is_whole_already_is_put_in_place(get, part, tmp_path):

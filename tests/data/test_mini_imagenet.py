@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_files import MINI_IMAGENET, mini_imagenet_pixels, write_mini_imagenet
+from data_files import MINI_IMAGENET, damage, mini_imagenet_pixels, write_mini_imagenet
 from tadam.config import DataConfig
 from tadam.data import mini_imagenet
 from tadam.data.catalogue import load_splits, verify
@@ -97,6 +97,17 @@ def test_without_files_the_sentence_says_what_to_put_where(root):
 
 def test_good_files_are_verified(folder):
     assert verify("mini_imagenet") == []
+
+
+def test_verifying_reads_the_files_whatever_is_in_the_cache(root, folder):
+    load_splits(CONFIG)
+    assert verify("mini_imagenet") == []
+    path = mini_imagenet.find(root)[1]
+    if path.suffix == ".csv":
+        path = folder / "images" / "n0400000.jpg"
+    damage(path, {".pkl": 0, ".npz": 5000, ".jpg": 20}[path.suffix])
+    (problem,) = verify("mini_imagenet")
+    assert problem.startswith(f"{path} is ")
 
 
 def test_verifying_counts_classes_and_images(folder, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_files import TIERED_IMAGENET, png, write_tiered_imagenet
+from data_files import TIERED_IMAGENET, damage, png, write_tiered_imagenet
 from tadam.config import DataConfig
 from tadam.data import tiered_imagenet
 from tadam.data.catalogue import load_splits, verify
@@ -86,6 +86,20 @@ def test_good_files_are_verified_and_counted(folder, monkeypatch):
     assert verify("tiered_imagenet") == [
         f"test of {folder} has 2 classes and 6 images, not 2 and 7: get it again"
     ]
+
+
+@pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
+def test_verifying_reads_the_files_whatever_is_in_the_cache(folder, name):
+    load_splits(CONFIG)
+    content = (folder / name).read_bytes()
+    damage(folder / name, content.find(b"IDAT") if b"IDAT" in content else 0)
+    (problem,) = verify("tiered_imagenet")
+    assert f"{folder / name} is " in problem
+
+
+def test_verifying_leaves_nothing_in_the_cache(tmp_path):
+    assert verify("tiered_imagenet") == []
+    assert not list(tmp_path.glob("cache/**/*.npy"))
 
 
 def test_the_published_counts_add_up_to_608_classes_of_779165_images():

@@ -78,8 +78,9 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
-    """Reads every image, and counts those of a folder; an archive has a checksum."""
+    """Reads and counts the images of a folder; an archive has a checksum. Then the splits."""
     (found,) = find(root)
+    problems: list[str] = []
     try:
         if found.is_dir():
             classes = class_files(found)
@@ -90,11 +91,15 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
                     f"{found} has {len(classes)} classes and {len(files):,} images, not "
                     f"{CLASSES} and {IMAGE_COUNT:,}: get it again"
                 )
-            return problems
-        load(root, DataConfig(CUB.name), progress)
+            _dealt(root, classes)
+        else:
+            if progress:
+                progress(0, 1)
+            require_md5(found, MD5)
+            _dealt(root, _archived(found))
     except UserError as error:
-        return [str(error)]
-    return []
+        problems.append(str(error))
+    return problems
 
 
 def _dealt(root: Path, files: Mapping[str, list[File]]) -> dict[str, dict[str, list[File]]]:

@@ -5,35 +5,54 @@ import io
 import math
 import os
 import stat
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from tadam.errors import UserError
 
 Pixels = npt.NDArray[np.uint8]
 
 #: Part of every cache's key; bumped when decoding changes pixels.
-DECODER_VERSION = 1
+DECODER_VERSION = 2
 #: What a folder is searched for.
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+#: What is read, whatever a file is called: Pillow knows more, and for some runs other programs.
+#: JPEG takes in the MPO of cameras with two lenses.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 #: Refused before decoding: a file of a few kilobytes may unfold to gigabytes.
 MAX_PIXELS = 100_000_000
 MAX_BYTES = 512 * 2**20
 # Pillow warns of what is checked here. Not catch_warnings around each image: it is not safe in
 # threads, and would leave the whole program without warnings.
 warnings.filterwarnings("ignore", module=r"PIL\.")
-#: A whole image beyond this is made smaller by averaging whole pixels, which bounds the memory.
-MAX_WHOLE_PIXELS = 16_000_000
+#: An image beyond this is made smaller by averaging whole pixels, which bounds the memory.
+LARGE_PIXELS = 16_000_000
+#: Such images are decoded one at a time.
+_one_large = threading.Lock()
+#: What colours are converted at a time: the copies that this takes stay small.
+_BAND_PIXELS = 2**22
 #: Images that are decoded before more are read.
 _BATCH = 256
 _SIXTEEN_BIT_MODES = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
+#: EXIF's orientation -> what makes an image upright.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def decode(path: Path, size: int) -> Pixels:
@@ -43,7 +62,7 @@ def decode(path: Path, size: int) -> Pixels:
         (size, size, 3) uint8. Of an animation, the first frame.
     """
     _check_file(path)
-    return _decoded(path, str(path), size, lambda image: _square(image, size))
+    return _decoded(path, str(path), size, partial(_square, size=size))
 
 
 def decode_upright(path: Path, size: int) -> Pixels:
@@ -64,12 +83,12 @@ def decode_upright(path: Path, size: int) -> Pixels:
 def upright(image: Image.Image, name: str) -> Pixels:
     """An image that Pillow has opened already, as `decode_upright` gives it; left as it is."""
     with _one_sentence(name):
-        return _whole(_opaque(ImageOps.exif_transpose(image)))
+        return _whole(image)
 
 
 def decode_bytes(content: bytes, name: str, size: int) -> Pixels:
     """Reads an image that is in memory already, as `decode` does; `name` is for errors."""
-    return _decoded(io.BytesIO(content), name, size, lambda image: _square(image, size))
+    return _decoded(io.BytesIO(content), name, size, partial(_square, size=size))
 
 
 def decode_into(
@@ -81,19 +100,27 @@ def decode_into(
 
     Args:
         out: (N, H, W, C), gets every pixel.
-        jobs: Row, and what makes its pixels; asked for in order, a batch at a time, so that what is
-            read from an archive never piles up.
+        jobs: As `decode_all` takes them.
         progress: Called with (rows done, N).
     """
-    remaining, done = iter(jobs), 0
+    for done, (row, pixels) in enumerate(decode_all(jobs), start=1):
+        out[row] = pixels
+        if progress:
+            progress(done, len(out))
+
+
+def decode_all(jobs: Iterable[tuple[int, Callable[[], Pixels]]]) -> Iterator[tuple[int, Pixels]]:
+    """Rows and their pixels, made in parallel.
+
+    Args:
+        jobs: Row, and what makes its pixels; asked for in order, a batch at a time, so that what is
+            read from an archive never piles up.
+    """
+    remaining = iter(jobs)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         while batch := list(islice(remaining, _BATCH)):
             made = pool.map(lambda job: job[1](), batch)
-            for (row, _), pixels in zip(batch, made, strict=True):
-                out[row] = pixels
-                done += 1
-                if progress:
-                    progress(done, len(out))
+            yield from zip((row for row, _ in batch), made, strict=True)
 
 
 def _check_file(path: Path) -> None:
@@ -108,11 +135,18 @@ def _check_file(path: Path) -> None:
 def _decoded(
     source: Path | io.BytesIO, name: str, size: int, finish: Callable[[Image.Image], Pixels]
 ) -> Pixels:
-    with _one_sentence(name), Image.open(source) as image:
+    with _one_sentence(name), Image.open(source, formats=_FORMATS) as image:
         if image.width * image.height > MAX_PIXELS:
             raise Image.DecompressionBombError
+        # A progressive JPEG is in memory as a whole at whatever scale it is decoded.
+        alone = _is_large(image) and "progressive" in image.info
         image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at a lower scale
-        return finish(_opaque(ImageOps.exif_transpose(image)))
+        with _one_large if alone or _is_large(image) else contextlib.nullcontext():
+            return finish(image)
+
+
+def _is_large(image: Image.Image) -> bool:
+    return image.width * image.height > LARGE_PIXELS
 
 
 @contextlib.contextmanager
@@ -121,7 +155,10 @@ def _one_sentence(name: str) -> Iterator[None]:
     try:
         yield
     except UnidentifiedImageError:
-        raise UserError(f"{name} is not an image that can be read: remove or replace it") from None
+        raise UserError(
+            f"{name} is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): "
+            "remove or replace it"
+        ) from None
     except Image.DecompressionBombError:  # ours, or Pillow's for still larger ones
         raise UserError(
             f"{name} has more than {MAX_PIXELS:,} pixels: scale it down first"
@@ -136,18 +173,17 @@ def _one_sentence(name: str) -> Iterator[None]:
         raise UserError(f"{name} is damaged ({reason}): remove or replace it") from None
 
 
-def _opaque(image: Image.Image) -> Image.Image:
-    """As RGB, or as grey what is only grey: scaling one channel is cheaper than three."""
-    if image.mode in _SIXTEEN_BIT_MODES or image.mode == "F":
-        pixels = np.nan_to_num(np.asarray(image, dtype=np.float64), posinf=0.0, neginf=0.0)
-        top = 65535.0 if image.mode != "F" else max(float(pixels.max()), 1.0)
-        grey = np.clip(np.rint(pixels / top * 255), 0, 255).astype(np.uint8)
-        return Image.fromarray(grey)
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        rgba = image.convert("RGBA")
-        white = Image.new("RGBA", rgba.size, "white")
-        return Image.alpha_composite(white, rgba).convert("RGB")
-    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+def _square(image: Image.Image, size: int) -> Pixels:
+    image.load()  # may turn it
+    enough = max(1, min(image.size) // (2 * size))
+    small = _upright(image, min(_reduction(image), enough))
+    resized = ImageOps.fit(small, (size, size), Image.Resampling.BICUBIC)
+    return np.asarray(resized.convert("RGB"), dtype=np.uint8)
+
+
+def _whole(image: Image.Image) -> Pixels:
+    image.load()
+    return np.asarray(_upright(image, _reduction(image)).convert("RGB"), dtype=np.uint8)
 
 
 def scaled(pixels: Pixels, size: int) -> Pixels:
@@ -155,12 +191,56 @@ def scaled(pixels: Pixels, size: int) -> Pixels:
     return _square(Image.fromarray(pixels), size)
 
 
-def _square(image: Image.Image, size: int) -> Pixels:
-    resized = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
-    return np.asarray(resized.convert("RGB"), dtype=np.uint8)
+def _reduction(image: Image.Image) -> int:
+    """How many pixels of a large image, across and down, become one."""
+    return math.ceil(math.sqrt(image.width * image.height / LARGE_PIXELS))
 
 
-def _whole(image: Image.Image) -> Pixels:
-    if image.width * image.height > MAX_WHOLE_PIXELS:
-        image = image.reduce(math.ceil(math.sqrt(image.width * image.height / MAX_WHOLE_PIXELS)))
-    return np.asarray(image.convert("RGB"), dtype=np.uint8)
+def _upright(image: Image.Image, reduction: int) -> Image.Image:
+    """As EXIF says it is to be seen; RGB, or grey what is only grey, which is cheaper to scale."""
+    opaque = _opaque(image, reduction)
+    turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    return opaque if turn is None else opaque.transpose(turn)
+
+
+def _opaque(image: Image.Image, reduction: int) -> Image.Image:
+    """On white, and reduced: a band after the other, so that no large copy is made."""
+    is_float = image.mode == "F"
+    white = max(1.0, max(_finite(band).max() for band in _bands(image))) if is_float else 65535.0
+    parts = [_opaque_band(b, white).reduce(reduction) for b in _bands(image, reduction)]
+    if len(parts) == 1:
+        return parts[0]
+    made = Image.new(parts[0].mode, (parts[0].width, sum(part.height for part in parts)))
+    top = 0
+    for part in parts:
+        made.paste(part, (0, top))
+        top += part.height
+    return made
+
+
+def _bands(image: Image.Image, reduction: int = 1) -> Iterator[Image.Image]:
+    """The image in bands of so many rows that `reduction` divides them."""
+    rows = max(1, _BAND_PIXELS // max(1, image.width * reduction)) * reduction
+    if rows >= image.height:
+        yield image
+        return
+    for top in range(0, image.height, rows):
+        yield image.crop((0, top, image.width, min(top + rows, image.height)))
+
+
+def _opaque_band(image: Image.Image, white: float) -> Image.Image:
+    if image.mode == "F":
+        grey = np.rint(_finite(image) / white * 255)
+        return Image.fromarray(np.clip(grey, 0, 255).astype(np.uint8))
+    if image.mode in _SIXTEEN_BIT_MODES:
+        values = np.clip(np.asarray(image, dtype=np.int32), 0, 65535)
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        rgba = image.convert("RGBA")
+        on_white = Image.new("RGBA", rgba.size, "white")
+        return Image.alpha_composite(on_white, rgba).convert("RGB")
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+def _finite(image: Image.Image) -> npt.NDArray[np.float64]:
+    return np.nan_to_num(np.asarray(image, dtype=np.float64), posinf=0.0, neginf=0.0)

@@ -17,6 +17,7 @@ from tadam.files import put_in_place
 #: Seconds without a byte after which a server counts as gone.
 TIMEOUT = 30.0
 _CHUNK = 2**18
+_NUMBER = "[0-9]{1,18}"  # Python refuses to read one of thousands of digits
 
 
 class _WebPage(Exception):
@@ -85,8 +86,8 @@ def _receive(url: str, part: Path, progress: Progress | None) -> None:
             raise _WebPage
         if _starts_at(answer) != here:  # the server ignores ranges: all over again
             here = 0
-        length = answer.headers.get("Content-Length")
-        total = here + int(length) if length else 0
+        length = answer.headers.get("Content-Length", "")
+        total = here + int(length) if re.fullmatch(_NUMBER, length) else 0  # 0: unknown
         chunk = answer.read(_CHUNK)
         if not here and re.match(rb"\s*<(!doctype html|html)", chunk, re.IGNORECASE):
             raise _WebPage
@@ -105,5 +106,5 @@ def _starts_at(answer: http.client.HTTPResponse) -> int:
     """The first byte that a server sends: 0 unless it says otherwise."""
     if answer.status != http.client.PARTIAL_CONTENT:
         return 0
-    said = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
+    said = re.match(rf"bytes ({_NUMBER})-", answer.headers.get("Content-Range", ""))
     return int(said[1]) if said else -1

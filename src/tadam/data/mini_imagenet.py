@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tadam.config import DataConfig
-from tadam.data.cache import cached_stores, fingerprint
+from tadam.data.cache import Counts, cached_stores, fingerprint
 from tadam.data.decode import scaled
 from tadam.data.folder import load_files, unreadable
 from tadam.data.source import SPLITS, Progress, Source, count_problems
@@ -56,12 +56,6 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
         return load_files(config.name, root / FOLDER, _listed(root), size, progress)
     key = f"{config.name}-{fingerprint(root, files, size)}"
 
-    def count() -> dict[str, dict[str, int]]:
-        parts = {split: _read(path)[1] for split, path in zip(SPLITS, files, strict=True)}
-        counts = {s: {name: len(rows) for name, rows in part.items()} for s, part in parts.items()}
-        _require_disjoint(root / FOLDER, counts)
-        return counts
-
     def fill(out: npt.NDArray[np.uint8]) -> None:
         start = 0
         for done, path in enumerate(files):
@@ -73,21 +67,34 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
                     out[start] = pixels[row] if size == IMAGE_SIZE else scaled(pixels[row], size)
                     start += 1
 
-    return cached_stores(key, (size, size, 3), count, fill)
+    return cached_stores(key, (size, size, 3), lambda: _counts(root), fill)
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
-    """Reads everything and counts classes and images."""
+    """Reads every file, whatever the cache holds, and counts classes and images."""
+    problems: list[str] = []
     try:
         if find(root)[0].suffix == ".csv":
-            files = [f for part in _listed(root).values() for paths in part.values() for f in paths]
+            listed = _listed(root)
+            files = [path for part in listed.values() for paths in part.values() for path in paths]
             problems = unreadable(files, progress)
-            if problems:
-                return problems
-        stores = load(root, DataConfig(MINI_IMAGENET.name), progress)
+            counts = {s: {c: len(paths) for c, paths in part.items()} for s, part in listed.items()}
+        else:
+            counts = _counts(root, progress)
     except UserError as error:
         return [str(error)]
-    return count_problems(root / FOLDER, stores, EXPECTED)
+    return problems + count_problems(root / FOLDER, counts, EXPECTED)
+
+
+def _counts(root: Path, progress: Progress | None = None) -> Counts:
+    """Images of each class by split, from pickles or NumPy's archives."""
+    counts: Counts = {}
+    for done, (split, path) in enumerate(zip(SPLITS, find(root), strict=True)):
+        if progress:
+            progress(done, len(SPLITS))
+        counts[split] = {name: len(rows) for name, rows in _read(path)[1].items()}
+    _require_disjoint(root / FOLDER, counts)
+    return counts
 
 
 def _read(path: Path) -> _Part:
@@ -190,7 +197,7 @@ MINI_IMAGENET = Source(
     summary="the paper's: 100 classes of ImageNet (Ravi and Larochelle)",
     classes="64/16/20",
     images="60,000",
-    size="84x84",
+    size="84x84 or any",
     licence="ImageNet's terms: research, not commercial",
     layout=f"{FOLDER}/mini-imagenet-cache-{{train,val,test}}.pkl (or few-shot-*.npz, or Ravi's "
     "*.csv with images/)",

@@ -77,12 +77,14 @@ def require_size(config: DataConfig, size: int) -> None:
 
 
 def count_problems(
-    where: Path, stores: Mapping[str, ImageStore], expected: Mapping[str, tuple[int, int]]
+    where: Path,
+    counts: Mapping[str, Mapping[str, int]],
+    expected: Mapping[str, tuple[int, int]],
 ) -> list[str]:
     """One sentence for each split that has not as many classes and images as it should."""
     return [
         f"{split} of {where} has {classes} classes and {images:,} images, not "
         f"{expected[split][0]} and {expected[split][1]:,}: get it again"
-        for split, store in stores.items()
-        if (classes := len(store.class_names), images := len(store.images)) != expected[split]
+        for split, by_class in counts.items()
+        if (classes := len(by_class), images := sum(by_class.values())) != expected[split]
     ]

@@ -5,17 +5,16 @@ Read from the files of the authors' archive in the folder tiered-imagenet: PNGs 
 files. Reading takes as much memory as the largest file, once: then the pixels are in the cache.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tadam.config import DataConfig
-from tadam.data.cache import cached_stores, fingerprint
-from tadam.data.decode import DECODER_VERSION, decode_bytes, decode_into
+from tadam.data.cache import Counts, cached_stores, fingerprint
+from tadam.data.decode import DECODER_VERSION, Pixels, decode_all, decode_bytes, decode_into
 from tadam.data.source import SPLITS, Progress, Source, count_problems
 from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle
@@ -38,34 +37,43 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
     """One store per split, classes in the order of their labels."""
     size = config.image_size or DEFAULT_IMAGE_SIZE
     key = f"{config.name}-{fingerprint(root, find(root), DECODER_VERSION, size)}"
-
-    def count() -> dict[str, dict[str, int]]:
-        return {split: _counts(*_labels(_paths(root, split)[1])) for split in SPLITS}
-
-    def jobs() -> Iterator[tuple[int, Any]]:
-        start = 0
-        for split in SPLITS:
-            images, labels = _paths(root, split)
-            order = np.argsort(_labels(labels)[0], kind="stable")
-            contents = _images(images, len(order))
-            for row, i in enumerate(order):
-                png = contents[i].tobytes()
-                yield start + row, partial(decode_bytes, png, f"image {i} of {images}", size)
-            start += len(order)
-            del contents  # gigabytes: gone before the next ones come
-
     return cached_stores(
-        key, (size, size, 3), count, lambda out: decode_into(out, jobs(), progress)
+        key,
+        (size, size, 3),
+        lambda: _split_counts(root),
+        lambda out: decode_into(out, _jobs(root, size), progress),
     )
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
-    """Reads everything and counts classes and images."""
+    """Decodes every image, whatever the cache holds, and counts classes and images."""
     try:
-        stores = load(root, DataConfig(TIERED_IMAGENET.name), progress)
+        counts = _split_counts(root)
+        total = sum(sum(classes.values()) for classes in counts.values())
+        for done, _ in enumerate(decode_all(_jobs(root, DEFAULT_IMAGE_SIZE)), start=1):
+            if progress:
+                progress(done, total)
     except UserError as error:
         return [str(error)]
-    return count_problems(root / FOLDER, stores, EXPECTED)
+    return count_problems(root / FOLDER, counts, EXPECTED)
+
+
+def _jobs(root: Path, size: int) -> Iterator[tuple[int, Callable[[], Pixels]]]:
+    """The row of each image, and what decodes it."""
+    start = 0
+    for split in SPLITS:
+        images, labels = _paths(root, split)
+        order = np.argsort(_labels(labels)[0], kind="stable")
+        contents = _images(images, len(order))
+        for row, i in enumerate(order):
+            png = contents[i].tobytes()
+            yield start + row, partial(decode_bytes, png, f"image {i} of {images}", size)
+        start += len(order)
+        del contents  # gigabytes: gone before the next ones come
+
+
+def _split_counts(root: Path) -> Counts:
+    return {split: _counts(*_labels(_paths(root, split)[1])) for split in SPLITS}
 
 
 def _paths(root: Path, split: str) -> tuple[Path, Path]:
