@@ -18,7 +18,7 @@ from tadam.data import catalogue, cifar100
 from tadam.data.catalogue import SOURCES
 from tadam.data.mini_imagenet import MINI_IMAGENET
 from tadam.data.source import Download
-from tiny import SETTINGS, arguments
+from tiny import SETTINGS, arguments, write_image_folder
 
 
 @pytest.fixture
@@ -162,3 +162,23 @@ def test_show_draws_a_sheet(tadam, data: Path, tmp_path: Path) -> None:
     with Image.open(sheet) as image:
         assert image.height == 20 * 50
     assert_one_sentence(tadam(*command), "exists", "--force")
+    assert tadam(*command, "--force").code == 0
+    into = (*command[:-4], "--out", tmp_path, "--data", data)
+    assert_one_sentence(tadam(*into, "--force"), "is a folder: name a file in it")
+
+
+def test_a_sheet_of_this_folder_is_called_after_it(
+    tadam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write_image_folder(tmp_path / "flowers", classes=3))
+    assert tadam("data", "show", "folder:.").out == "written: flowers-train.png\n"
+
+
+@pytest.mark.parametrize("text", ["train = [", "train = ['rose']", "\ufefftrain = 1"])
+def test_verify_looks_at_the_splits_too(tadam, tmp_path: Path, text: str) -> None:
+    folder = write_image_folder(tmp_path / "flowers", classes=3)
+    assert tadam("data", "verify", f"folder:{folder}").code == 0
+    (folder / "splits.toml").write_text(text, encoding="utf-8")
+    result = tadam("data", "verify", f"folder:{folder}")
+    assert "splits.toml" in result.out
+    assert result.code == 1

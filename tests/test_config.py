@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tadam.config import Config
 from tadam.errors import UserError
-from tadam.recipes import load_recipe, recipe_names
+from tadam.recipes import load_recipe, recipe_names, resolve
 
 #: Of every key: values just inside what is allowed, and just outside it.
 ALLOWED_AND_REFUSED = {
@@ -179,7 +179,21 @@ def test_a_config_file_with_any_name_in_it_can_be_read_again(tmp_path):
 
 
 def test_text_that_is_no_toml_is_one_sentence():
-    assert message("[episode\nway = 5").startswith("my.toml is not valid TOML: ")
+    for text in (
+        "[episode\nway = 5",
+        f"[backbone]\nwidth = {'9' * 5000}",
+        "[a]\nb = " + "[" * 3000,
+    ):
+        assert message(text).startswith("my.toml is not valid TOML: ")
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    (tmp_path / "my.toml").write_text("[backbone]\nwidth = 8\n", encoding="utf-8-sig")
+    assert load_recipe(tmp_path / "my.toml").backbone.width == 8
+
+
+def test_settings_may_be_one_text():
+    assert resolve("shapes", "backbone.width=8").backbone.width == 8
 
 
 def test_an_unknown_key_comes_with_a_suggestion():
@@ -211,8 +225,8 @@ def test_a_value_where_a_table_belongs_is_named():
         ("[backbone]\nwidth = true", "backbone.width must be of type int, got True"),
         ("[backbone]\nwidth = 8.0", "backbone.width must be of type int, got 8.0"),
         ("[backbone]\nname = 4", "backbone.name must be of type str, got 4"),
-        ("[augment]\nflip = 1", "augment.flip must be of type bool, got 1"),
-        ("[augment]\nflip = 'yes'", "augment.flip must be of type bool, got 'yes'"),
+        ("[augment]\nflip = 1", "augment.flip must be true or false, got 1"),
+        ("[augment]\nflip = 'yes'", "augment.flip must be true or false, got 'yes'"),
         ("[metric]\nalpha = '1'", "metric.alpha must be of type float, got '1'"),
         ("[metric]\nalpha = true", "metric.alpha must be of type float, got True"),
         ("[schedule]\ndrops = 0.5", "schedule.drops must be a list, got 0.5"),

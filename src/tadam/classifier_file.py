@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from tadam.device import choose_device
 from tadam.errors import UserError
-from tadam.files import write_with
 from tadam.labels import class_array, plain_labels
 from tadam.metric import DISTANCES
 from tadam.model import build_model
@@ -33,6 +31,7 @@ from tadam.modelfile import (
     describe,
     open_tensors,
     parse_description,
+    save_tensors,
 )
 from tadam.modelfile import KEY as MODEL_KEY
 from tadam.nn.backbone import Backbone
@@ -68,7 +67,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
         "backbone": type(classifier.backbone_).__name__,
         "mirrored": classifier.backbone_.mirrored,
-        "model": describe(origin) if origin else None,
+        "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
         "model_name": classifier.model_name_,
     }
     by_class = classifier.support_thumbnails_
@@ -87,7 +86,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(description)
     metadata = {CLASSIFIER_KEY: text, "sha256": _checksum(text, plain)}
-    write_with(path, lambda temporary: save_file(plain, temporary, metadata=metadata))
+    save_tensors(path, plain, metadata)
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,8 @@ def train(
     from tadam.training.progress import TerminalReporter, print_estimate
     from tadam.training.run import train as run
 
+    if estimate and resume:
+        raise UserError("--estimate is of a whole run: leave --resume out")
     if estimate:
         from tadam.training.estimate import estimate as try_out
 
@@ -188,6 +190,8 @@ def evaluate(
         evaluate_classifier(Path(model), folder, strict, device, as_json)
         return
     assert dataset is not None
+    if strict:
+        raise UserError("--strict is for a classifier on a folder: leave it out here")
     from tadam.evaluation import evaluate as run
 
     with progress_bar("evaluating") as progress:

@@ -19,7 +19,8 @@ def bench(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Some of gemm,step,data,evaluation,inference,prediction,scaling,memory,startup."
+            help="Some of gemm, step, data, evaluation, inference, prediction, scaling, memory, "
+            "startup."
         ),
     ] = None,
     quick: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.padding import Padding
 
-from tadam.cli_options import DataDir, Json
+from tadam.cli_options import DataDir, Json, check_outputs
 from tadam.errors import RunFailed
 from tadam.terminal import out, print_json, progress_bar
 
@@ -73,9 +73,13 @@ def data_show(
     from tadam.config import DataConfig
     from tadam.data.catalogue import load_split
     from tadam.data.contact_sheet import write_contact_sheet
+    from tadam.data.folder import FOLDER_PREFIX
 
-    file = file or Path(f"{Path(name.partition(':')[2] or name).name}-{split}.png")
+    folder = name.removeprefix(FOLDER_PREFIX)
+    stem = name if folder == name else Path(folder).expanduser().resolve().name or "folder"
+    file = file or Path(f"{stem}-{split}.png")
+    check_outputs([file], force)
     with progress_bar("reading") as progress:
         store = load_split(DataConfig(name), split, progress)
-    write_contact_sheet(store, file, force)
+    write_contact_sheet(store, file)
     out.print(f"written: {file}", soft_wrap=True)

@@ -234,7 +234,7 @@ class Config:
         """Reads a recipe; `source` names it in errors."""
         try:
             tables = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{source} is not valid TOML: {error}") from None
         try:
             return cls().updated(tables)

@@ -19,7 +19,7 @@ from tadam.data.episodes import Episode, EpisodeSampler, stacked
 from tadam.data.store import ImageStore
 from tadam.device import choose_device
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
-from tadam.errors import UserError
+from tadam.errors import RunFailed, UserError
 from tadam.metric import prototypes
 from tadam.model import Tadam
 from tadam.modelfile import find_model, load_model
@@ -111,6 +111,13 @@ def evaluate(
                     f"{dataset} has {store.channels}: evaluate it on other data"
                 )
             source = f"the {split} split of {dataset}"
+            known = sorted(set(store.class_names) & set(info.classes))
+            if known and split != "train" and dataset == info.config.data.name:
+                raise UserError(
+                    f"{model} was trained on {len(known)} classes of {source}, such as "
+                    f"{known[0]!r}: the folder has changed since; say in its splits.toml which "
+                    "classes are whose"
+                )
             sampler = EpisodeSampler(store, way, shot, queries, seed, source=source)
         result = evaluate_tasks(network, sampler, tasks, progress=progress, ranks=ranks)
     return replace(result, dataset=dataset, split=split, model=str(model))
@@ -147,6 +154,8 @@ def evaluate_tasks(
             )
     finally:
         model.train(was_training)
+    if not np.isfinite(probabilities).all():
+        raise RunFailed("the model's answers are no numbers: its weights are damaged or diverged")
     right = probabilities.argmax(axis=2) == episode.query_labels  # (T, Q)
     accuracy, ci95 = mean_and_interval(right.mean(axis=1))
     off, off_ci95 = None, None

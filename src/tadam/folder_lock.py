@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tadam.errors import RunFailed
+from tadam.errors import RunFailed, UserError
 
 
 @contextmanager
@@ -21,7 +21,12 @@ def locked(lock: Path, folder: Path, wait: float = 0.0, keep: bool = False) -> I
         wait: Seconds for another process to leave the folder.
         keep: Leave the file when the block ends.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{lock.parent} cannot be made ({error.strerror}): choose another folder"
+        ) from None
     try:
         held = FileLock(lock).acquire(timeout=wait)
     except Timeout:

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tadam.config import Config
-from tadam.errors import UserError
+from tadam.errors import RunFailed, UserError
 from tadam.files import write_with
 from tadam.model import InputSpec, Tadam, build_model
 from tadam.nn.efficientnet_lite import EfficientNetLite0
@@ -37,12 +37,14 @@ class ModelInfo:
         spec: Channels, image size and training classes.
         step: Training steps behind the weights.
         validation: Accuracy on the validation tasks, as `{"accuracy": ..., "ci95": ...}`.
+        classes: Names of the training classes, if known.
     """
 
     config: Config
     spec: InputSpec
     step: int = 0
     validation: dict[str, float] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
 
 
 def describe(info: ModelInfo) -> dict[str, Any]:
@@ -52,6 +54,7 @@ def describe(info: ModelInfo) -> dict[str, Any]:
         "spec": asdict(info.spec),
         "step": info.step,
         "validation": info.validation,
+        "classes": list(info.classes),
     }
 
 
@@ -61,7 +64,8 @@ def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
     config = Config.from_toml(raw["recipe"], str(path))
     if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
         raise UserError(f"{path} claims images of {spec}: not a model of ours")
-    return ModelInfo(config, spec, int(raw["step"]), raw["validation"])
+    classes = tuple(map(str, raw.get("classes", ())))  # files of before have none
+    return ModelInfo(config, spec, int(raw["step"]), raw["validation"], classes)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
@@ -69,7 +73,19 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **ext
     text = json.dumps({"format": FORMAT, **describe(info), **extra})
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_with(path, lambda temporary: save_file(plain, temporary, metadata={KEY: text}))
+    save_tensors(path, plain, {KEY: text})
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Writes a safetensors file in one piece."""
+
+    def save(temporary: Path) -> None:
+        try:
+            save_file(tensors, temporary, metadata=metadata)
+        except SafetensorError as error:  # such as a full disk
+            raise RunFailed(f"{path} cannot be written: {error}") from None
+
+    write_with(path, save)
 
 
 def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

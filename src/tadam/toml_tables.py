@@ -42,7 +42,8 @@ def _converted(value: Any, kind: Any, key: str) -> Any:
     if kind is float and type(value) is int and abs(value) < 2**53:
         value = float(value)
     if type(value) is not kind:  # not isinstance: True is no int here
-        raise UserError(f"{key} must be of type {kind.__name__}, got {value!r}")
+        wanted = "true or false" if kind is bool else f"of type {kind.__name__}"
+        raise UserError(f"{key} must be {wanted}, got {value!r}")
     if kind is float and not math.isfinite(value):
         raise UserError(f"{key} must be a finite number, got {value!r}")
     return value
@@ -52,7 +53,7 @@ def parse_value(text: str) -> Any:
     """A value as TOML writes it; a bare word is a string."""
     try:
         tables = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or not to be read
         return text.strip()
     return tables["value"] if len(tables) == 1 else text
 

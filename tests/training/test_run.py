@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import tadam
@@ -317,3 +319,80 @@ def test_turned_classes_are_classes_of_training_and_not_of_validation(
     assert trainer.model.auxiliary_head is not None
     assert trainer.model.auxiliary_head.out_features == 16
     assert validation.store is store
+
+
+def test_classes_that_are_turned_already_are_not_turned_again(
+    make_store: Callable[..., ImageStore],
+) -> None:
+    with pytest.raises(UserError, match="rot000' is a turned class already"):
+        make_store([6] * 4, size=16).rotated().rotated()
+
+
+def test_without_its_checkpoint_a_run_is_not_trained_over(images: Path, tmp_path: Path) -> None:
+    run_tiny(images, tmp_path / "run")
+    (tmp_path / "run" / "last.safetensors").unlink()
+    before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+    with pytest.raises(UserError, match=r"last\.safetensors is gone: put it back"):
+        run_tiny(images, tmp_path / "run", resume=True)
+    assert before == {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+
+
+def test_best_weights_in_the_place_of_the_checkpoint_are_no_state(
+    images: Path, tmp_path: Path
+) -> None:
+    run_tiny(images, tmp_path / "run")
+    best = (tmp_path / "run" / "best.safetensors").read_bytes()
+    (tmp_path / "run" / "last.safetensors").write_bytes(best)
+    with pytest.raises(UserError, match="holds weights but no training state"):
+        run_tiny(images, tmp_path / "run", resume=True)
+
+
+def test_what_killed_runs_left_behind_is_removed(images: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run_tiny(images, run)
+    (run / ".last.safetensors.a1b2c3_d.tmp").write_bytes(b"half")
+    run_tiny(images, run, resume=True)
+    assert not list(run.glob(".*"))
+
+
+def test_divergence_is_noticed_before_a_validation(images: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="training diverged"):
+        run_tiny(
+            images, tmp_path, "optimiser.name=sgd", "optimiser.learning_rate=1e30",
+            "optimiser.clip=none", "schedule.episodes=1", "validation.every=1",
+        )  # fmt: skip
+
+
+def test_a_disk_that_is_full_is_one_sentence(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("tadam.modelfile.save_file", full)
+    with pytest.raises(RunFailed, match=r"safetensors cannot be written: .* No space left"):
+        run_tiny(images, tmp_path / "run")
+
+
+def test_a_folder_whose_classes_have_changed_is_neither_trained_on_nor_tested(
+    tmp_path: Path,
+) -> None:
+    images = write_image_folder(tmp_path / "images")
+    run_tiny(images, tmp_path / "run")
+    arguments = (tmp_path / "run", f"folder:{images}", "test", 2, 2, 3, 4)
+    assert tadam.evaluate(*arguments).tasks == 3
+    for name in ("aster", "begonia", "crocus"):
+        shutil.copytree(images / "class00", images / name)
+    with pytest.raises(UserError, match=r"was trained on \d classes of the test split"):
+        tadam.evaluate(*arguments)
+    with pytest.raises(UserError, match="the training classes are not those of"):
+        run_tiny(images, tmp_path / "run", "auxiliary.enabled=true", resume=True)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "gone/run"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(
+    images: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="choose another"):
+        run_tiny(images, tmp_path / name)

@@ -47,7 +47,7 @@ def find_source(name: str) -> Source:
         if source.name == name:
             return source
     known = ", ".join(source.name for source in SOURCES)
-    raise UserError(f"unknown data set {name!r}: known are {known}; choose with --dataset")
+    raise UserError(f"unknown data set {name!r}: known are {known}")
 
 
 def describe() -> list[dict[str, str]]:

@@ -6,7 +6,6 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from tadam.data.store import ImageStore
-from tadam.errors import UserError
 from tadam.files import write_with
 
 _LABEL_WIDTH, _GAP, _MOST_CLASSES, _PER_CLASS = 230, 2, 64, 12
@@ -31,8 +30,6 @@ def contact_sheet(store: ImageStore) -> Image.Image:
     return sheet
 
 
-def write_contact_sheet(store: ImageStore, path: Path, force: bool = False) -> None:
-    """Writes the sheet as PNG; an existing file is replaced only if `force`."""
-    if path.exists() and not force:
-        raise UserError(f"{path} exists: choose another --out, or add --force to replace it")
+def write_contact_sheet(store: ImageStore, path: Path) -> None:
+    """Writes the sheet as PNG."""
     write_with(path, lambda temporary: contact_sheet(store).save(temporary, format="PNG"))

@@ -96,6 +96,8 @@ class EpisodeSampler:
                 f"a task needs at least 2 ways, 1 shot and 1 query, "
                 f"got {self.way}, {self.shot} and {self.queries}"
             )
+        if self.seed < 0:
+            raise UserError(f"a seed must be at least 0, got {self.seed}")
         if len(names) < self.way:
             raise UserError(
                 f"{source} has {len(names)} classes, {self.way}-way tasks need {self.way}: "
@@ -107,7 +109,8 @@ class EpisodeSampler:
         if counts[smallest] < needed:
             raise UserError(
                 f"class {names[smallest]!r} of {source} has {counts[smallest]} images, "
-                f"{self.shot}-shot with queries needs at least {needed}"
+                f"{self.shot}-shot with queries needs at least {needed}: add images, or lower the "
+                "shots (episode.shot to train, --shot to evaluate)"
             )
         fewest = int(np.sort(counts)[: self.way].sum()) - self.way * self.shot
         if fewest < self.queries:

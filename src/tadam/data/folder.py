@@ -111,8 +111,8 @@ def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list
 def read_splits(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
     """The class names of train, val and test that a TOML file lists, all of them among `names`."""
     try:
-        splits = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        splits = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
         raise UserError(f"{path} is not valid TOML: {error}") from None
     if set(splits) != {"train", "val", "test"} or not all(
         isinstance(v, list) and v and all(isinstance(n, str) for n in v) for v in splits.values()
@@ -197,7 +197,13 @@ def folder_source(name: str) -> Source:
         return load_folder(folder, config.image_size, config.split_seed, progress)
 
     def verify(root: Path, progress: Progress | None) -> list[str]:
-        return unreadable([f for files in class_files(folder).values() for f in files], progress)
+        classes = class_files(folder)
+        problems = unreadable([f for files in classes.values() for f in files], progress)
+        try:
+            split_names(folder, list(classes), seed=0)
+        except UserError as error:
+            problems.append(str(error))
+        return problems
 
     return Source(
         name=name,

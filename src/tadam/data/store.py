@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tadam.errors import UserError
+
 _TURNS = ("rot000", "rot090", "rot180", "rot270")  # counter-clockwise
 
 
@@ -61,6 +63,11 @@ class ImageStore:
 
     def rotated(self) -> "ImageStore":
         """Each class four times: upright and, as classes of their own, turned by 90, 180, 270."""
+        for name in self.class_names:
+            if name.rpartition("/")[2] in _TURNS:
+                raise UserError(
+                    f"augment.rotated_classes must be false: {name!r} is a turned class already"
+                )
         turned: list[npt.NDArray[np.uint8]] = []
         for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             turned += [np.rot90(self.images[start:stop], k, axes=(1, 2)) for k in range(4)]

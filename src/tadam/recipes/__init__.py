@@ -20,7 +20,7 @@ def resolve(
 ) -> Config:
     """A recipe with `table.key=value` settings applied and its data set replaced."""
     config = recipe if isinstance(recipe, Config) else load_recipe(recipe)
-    config = config.with_settings(list(settings))
+    config = config.with_settings([settings] if isinstance(settings, str) else list(settings))
     return config.updated({"data": {"name": dataset}}) if dataset is not None else config
 
 
@@ -29,7 +29,7 @@ def load_recipe(recipe: str | Path) -> Config:
     name, path = str(recipe).removesuffix(".toml"), Path(recipe)
     if path.is_file():
         try:
-            return Config.from_toml(path.read_text(encoding="utf-8"), str(path))
+            return Config.from_toml(path.read_text(encoding="utf-8-sig"), str(path))
         except UnicodeDecodeError:
             raise UserError(f"{path} is not a text file: a recipe is TOML in UTF-8") from None
     names = recipe_names()

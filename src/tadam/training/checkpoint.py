@@ -4,6 +4,7 @@ Tasks, augmentation and schedules are functions of the step, so weights, batch-n
 optimiser states and a few counters are the whole of it.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,9 +46,22 @@ def save_state(path: Path, trainer: Trainer, counters: Counters, info: ModelInfo
     write_tensors(path, _tensors(trainer), info, counters=asdict(counters))
 
 
-def load_state(path: Path, trainer: Trainer) -> Counters:
-    """Puts the training state back into a trainer built from the same recipe."""
-    tensors, _, raw = read_tensors(path)
+def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Counters:
+    """Puts the training state back into a trainer built from the same recipe.
+
+    Args:
+        path: The file.
+        trainer: Gets the state.
+        classes: Names of the training classes, which must be the same as then.
+    """
+    tensors, info, raw = read_tensors(path)
+    if "counters" not in raw:
+        raise UserError(f"{path} holds weights but no training state: it cannot be resumed")
+    if changed := sorted(set(info.classes) ^ set(classes)) if info.classes else []:
+        raise UserError(
+            f"the training classes are not those of {path} (such as {changed[0]!r}): "
+            "put the images back as they were, or choose another --out"
+        )
     current = _tensors(trainer)
     if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in current.items()}:
         raise UserError(f"{path} holds the state of another architecture: choose another --out")
@@ -56,10 +70,8 @@ def load_state(path: Path, trainer: Trainer) -> Counters:
             tensor.copy_(tensors[name])
     try:
         return Counters(**raw["counters"])
-    except (KeyError, TypeError):
-        raise UserError(
-            f"{path} holds weights but no training state: it cannot be resumed"
-        ) from None
+    except TypeError:
+        raise UserError(f"{path} holds a damaged training state: choose another --out") from None
 
 
 def share_state(trainer: Trainer, counters: Counters) -> Counters:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from tadam.terminal import percent
 
@@ -22,10 +22,10 @@ class TerminalReporter:
     def _show(self, done: int, total: int, what: str = "") -> None:
         if self._progress is None:
             self._progress = Progress(
-                BarColumn(bar_width=20),
-                MofNCompleteColumn(),
+                BarColumn(bar_width=20),  # what gives way on a narrow terminal
+                MofNCompleteColumn(table_column=Column(no_wrap=True)),
                 TextColumn("{task.description}", markup=False),
-                TimeRemainingColumn(),
+                TimeRemainingColumn(table_column=Column(no_wrap=True)),
                 console=self._console,
                 transient=True,
                 disable=not self._console.is_terminal,

@@ -1,5 +1,6 @@
 """A training run in a folder: loop, validation, checkpoints, log, interruption and resumption."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from tadam.device import choose_device
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation import Evaluation, evaluate_tasks
-from tadam.files import write_text
+from tadam.files import is_left_over, write_text
 from tadam.folder_lock import locked
 from tadam.interruption import interruption
 from tadam.model import InputSpec, build_model, initialise
@@ -99,7 +100,7 @@ def check_run_folder(folder: Path, config: Config, resume: bool) -> None:
     """Refuses a folder that a run of this recipe may not write to."""
     unfinished, recipe = {LOCK}, folder / RECIPE
     # A recipe as we write it, without a checkpoint, is of a run that was killed at its start.
-    if recipe.is_file() and recipe.read_bytes() == config.to_toml().encode():
+    if os.path.isfile(recipe) and recipe.read_bytes() == config.to_toml().encode():
         unfinished |= {RECIPE, LOG}
     check_folder(folder, config, resume, RECIPE, unfinished)
 
@@ -130,6 +131,7 @@ class _Run:
             require_tensorboard()
         splits = load_splits(config.data, reporter.reading if reporter else None)
         store, validation = splits["train"], config.validation
+        self.classes = store.class_names
         if config.augment.rotated_classes:
             store = store.rotated()
         classes = len(store.class_names) if config.auxiliary.enabled else 0
@@ -178,10 +180,15 @@ class _Run:
     def _open(self) -> RunLog:
         """Takes up the folder's run, or begins one."""
         last = self.folder / LAST
+        for path in self.folder.iterdir():
+            if is_left_over(path):  # by a run that was killed: nobody else writes here
+                path.unlink()
         if last.exists():
-            self.counters = load_state(last, self.trainer)
+            self.counters = load_state(last, self.trainer, self.classes)
             if self.counters.best_step and not (self.folder / BEST).is_file():
                 raise UserError(f"{self.folder / BEST} is gone: put it back, or train anew")
+        elif (self.folder / BEST).exists():
+            raise UserError(f"{last} is gone: put it back, or train anew with another --out")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not (self.folder / RECIPE).exists():  # one's own has been found to say the same
@@ -210,6 +217,8 @@ class _Run:
                 window = Window()
             if self.reporter:
                 self.reporter.step(counters.step, record)
+            if validate or checkpoint or stop:
+                self._require_finite()
             if validate:
                 self._validate(log)
                 window = Window()  # its time is no training time
@@ -273,13 +282,16 @@ class _Run:
         if self.reporter:
             self.reporter.validated(record, best)
 
-    def _save_state(self) -> None:
+    def _require_finite(self) -> None:
         # The loss speaks of the weights before the step; what is saved must be sound as well.
-        if not all(p.isfinite().all() for p in self.trainer.model.parameters()):
+        if not all(t.isfinite().all() for t in self.trainer.model.state_dict().values()):
             raise self._diverged("a weight became infinite or NaN")
+
+    def _save_state(self) -> None:
         if self.ranks.first:
             save_state(self.folder / LAST, self.trainer, self.counters, self._info())
 
     def _info(self, result: Evaluation | None = None) -> ModelInfo:
         validation = {"accuracy": result.accuracy, "ci95": result.ci95 or 0.0} if result else {}
-        return ModelInfo(self.config, self.spec, self.counters.step, validation)
+        step, classes = self.counters.step, self.classes
+        return ModelInfo(self.config, self.spec, step, validation, classes)

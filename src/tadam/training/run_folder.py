@@ -55,7 +55,10 @@ def check_results(folder: Path, stem: str) -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    except OSError as error:
+        raise UserError(f"{folder} is no path ({error.strerror}): choose another --out") from None
     if not existing.is_dir():
         raise UserError(f"{existing} is a file: choose a folder with --out")
     if not os.access(existing, os.W_OK):
