@@ -5,7 +5,6 @@ import io
 import math
 import os
 import stat
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,10 +35,11 @@ MAX_BYTES = 512 * 2**20
 warnings.filterwarnings("ignore", module=r"PIL\.")
 #: An image beyond this is made smaller by averaging whole pixels, which bounds the memory.
 LARGE_PIXELS = 16_000_000
-#: Such images are decoded one at a time.
-_one_large = threading.Lock()
+#: Decodes large images, one at a time. No lock in its place: malloc may keep for every thread what
+#: that thread has freed.
+_one_thread = ThreadPoolExecutor(1)
 #: What colours are converted at a time: the copies that this takes stay small.
-_BAND_PIXELS = 2**22
+_BAND_PIXELS = 2**20
 #: Images that are decoded before more are read.
 _BATCH = 256
 _SIXTEEN_BIT_MODES = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
@@ -141,8 +141,24 @@ def _decoded(
         # A progressive JPEG is in memory as a whole at whatever scale it is decoded.
         alone = _is_large(image) and "progressive" in image.info
         image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at a lower scale
-        with _one_large if alone or _is_large(image) else contextlib.nullcontext():
+        if not alone and not _is_large(image):
             return finish(image)
+        return _one_thread.submit(_finish_and_free, finish, image).result()
+
+
+def _finish_and_free(finish: Callable[[Image.Image], Pixels], image: Image.Image) -> Pixels:
+    with contextlib.closing(image):  # frees its memory before the next large image is decoded
+        return finish(image)
+
+
+def _renew_thread() -> None:
+    """A process that was forked has none of its parent's threads."""
+    global _one_thread
+    _one_thread = ThreadPoolExecutor(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_thread)
 
 
 def _is_large(image: Image.Image) -> bool:
