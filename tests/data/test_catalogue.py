@@ -82,13 +82,13 @@ def test_verifying_shapes_notices_a_changed_pixel(tmp_path):
 
 
 def test_verifying_a_folder_names_each_bad_image(tmp_path):
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
         Image.new("RGB", (20, 20)).save(tmp_path / name / "good.png")
         (tmp_path / name / "bad.png").touch()
     problems = verify(f"folder:{tmp_path}")
     assert [p.split(" is not an image")[0] for p in problems] == [
-        str(tmp_path / name / "bad.png") for name in ("a", "b")
+        str(tmp_path / name / "bad.png") for name in ("a", "b", "c")
     ]
 
 

@@ -191,7 +191,8 @@ def test_a_class_with_too_few_images_is_named(make_store):
     with pytest.raises(UserError) as error:
         EpisodeSampler(store, 2, 5, 4, seed=0, source="folder:pets")
     assert str(error.value) == (
-        "class 'c1' of folder:pets has 3 images, 5-shot with queries needs at least 6"
+        "class 'c1' of folder:pets has 3 images, 5-shot with queries needs at least 6: "
+        "add images, or lower the shots (episode.shot to train, --shot to evaluate)"
     )
 
 
