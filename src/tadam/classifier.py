@@ -16,7 +16,6 @@ from torch import Tensor
 
 from tadam import classifier_file
 from tadam.calibration import calibrated_alpha, leave_one_out, rejection_threshold
-from tadam.data.decode import Pixels
 from tadam.device import choose_device
 from tadam.errors import RunFailed, UserError
 from tadam.estimator import Estimator
@@ -29,8 +28,9 @@ from tadam.modelfile import ModelInfo
 from tadam.nn.backbone import Backbone
 from tadam.predictions import Prediction
 from tadam.predictor import Predictor
-from tadam.reading import Prepared, Progress, jpeg, shrunk, sources, thumbnail
-from tadam.support import THUMBNAILS, by_class, class_numbers, labelled
+from tadam.reading import Prepared, Progress, sources
+from tadam.support import class_numbers, labelled
+from tadam.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
 
 #: Prepared support images are kept between the two passes up to this many bytes, else read again.
 _KEPT_BYTES = 2**30
@@ -73,7 +73,7 @@ class FewShotClassifier(Estimator):
     reject_threshold_: float
     support_embeddings_: npt.NDArray[np.float32]
     support_labels_: npt.NDArray[np.int64]
-    support_pictures_: list[list[Pixels | bytes]]
+    support_pictures_: list[list[Picture]]
     model_name_: str | None
     origin_: ModelInfo | None
     backbone_: Backbone
@@ -110,7 +110,7 @@ class FewShotClassifier(Estimator):
             problems: Gets a sentence for each image that cannot be read, which is then left out;
                 without it the first such image is an error.
         """
-        self._check_parameters()
+        self._require_positive("alpha", "reject_threshold")
         found, given = labelled(images, labels)
         classes = class_array(given)
         if len(classes) < 2:
@@ -158,7 +158,7 @@ class FewShotClassifier(Estimator):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(images, labels, progress=progress, problems=problems)
-        self._check_parameters()
+        self._require_positive("alpha", "reject_threshold")
         found, given = labelled(images, labels)
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
@@ -166,26 +166,14 @@ class FewShotClassifier(Estimator):
         batches = reader_of(self.backbone_, shrunk).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
-        pictures: list[list[Pixels | bytes]] = [[] for _ in classes]
+        pictures = by_class(new, numbers[len(old) :], len(classes))
         places = numbered(self.classes_.tolist(), classes)
         for place, kept in zip(places, self.support_pictures_, strict=True):
-            pictures[place] = kept
-        for k, more in enumerate(by_class(new, numbers[len(old) :], len(classes))):
-            pictures[k] = (pictures[k] + more)[:THUMBNAILS]
+            pictures[place] = (kept + pictures[place])[:THUMBNAILS]
         known = torch.from_numpy(self.support_embeddings_).to(z.device)
         z = torch.cat([known, z])
         self._settle(self.predictor_, self.trained_alpha_, classes, z, numbers, pictures)
         return self
-
-    def _check_parameters(self) -> None:
-        for name in ("alpha", "reject_threshold"):
-            value = getattr(self, name)
-            try:
-                ok = value is None or 0 < value < float("inf")
-            except (TypeError, ValueError):
-                ok = False
-            if not ok:
-                raise UserError(f"{name} must be above 0, got {value!r}")
 
     def _settle(
         self,
@@ -194,7 +182,7 @@ class FewShotClassifier(Estimator):
         classes: npt.NDArray[Any],
         z: Tensor,
         numbers: npt.NDArray[np.int64],
-        pictures: list[list[Pixels | bytes]],
+        pictures: list[list[Picture]],
     ) -> None:
         """Everything that follows from the support embeddings, (N, D), and their classes.
 
@@ -219,10 +207,7 @@ class FewShotClassifier(Estimator):
     @property
     def support_thumbnails_(self) -> list[list[bytes]]:
         """Small JPEGs of the first support images, a list for each class."""
-        return [
-            [small if isinstance(small, bytes) else jpeg(small) for small in some]
-            for some in self.support_pictures_
-        ]
+        return [jpegs(some) for some in self.support_pictures_]
 
     def predict(self, images: Any, *, reject: bool = False) -> npt.NDArray[Any]:
         """The label of each image, (n,).

@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,7 @@ from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
 from tadam.predictor import Predictor
+from tadam.thumbnails import packed, unpacked
 
 if TYPE_CHECKING:
     from tadam.classifier import FewShotClassifier
@@ -70,17 +70,13 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
         "model_name": classifier.model_name_,
     }
-    by_class = classifier.support_thumbnails_
-    thumbnails = [jpeg for some in by_class for jpeg in some]
     tensors = {
         **{_WEIGHTS + name: tensor for name, tensor in predictor.state_dict().items()},
         **_film_tensors(predictor),
         **{name: getattr(classifier.backbone_, name).clone() for name in _STATISTICS},
         "support.embeddings": torch.from_numpy(classifier.support_embeddings_),
         "support.labels": torch.from_numpy(classifier.support_labels_),
-        "support.thumbnails": torch.frombuffer(bytearray(b"".join(thumbnails)), dtype=torch.uint8),
-        "support.thumbnail_sizes": torch.tensor([len(jpeg) for jpeg in thumbnails]),
-        "support.thumbnail_counts": torch.tensor([len(some) for some in by_class]),
+        **packed(classifier.support_thumbnails_),
     }
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -139,7 +135,7 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     if not 0 < weights["alpha"].item() < math.inf:
         raise UserError(f"{path} has an impossible alpha: make it again")
     embeddings, labels = _support(tensors, way, empty.feature_size, path)
-    thumbnails = _thumbnails(tensors, way, path)
+    thumbnails = unpacked(tensors, way, path)
     film = _film(tensors, empty.conditioned_widths, path)
 
     device = choose_device(into.device)
@@ -254,27 +250,6 @@ def _support(
     ):
         raise UserError(f"{path} has no support set that fits its classes: make it again")
     return z.numpy(), labels.numpy()
-
-
-def _thumbnails(tensors: dict[str, Tensor], way: int, path: Path) -> list[list[bytes]]:
-    """The JPEGs of each class."""
-    names = ("thumbnails", "thumbnail_sizes", "thumbnail_counts")
-    content, sizes, counts = (tensors.get(f"support.{name}", torch.zeros(0)) for name in names)
-    ends = np.cumsum(sizes.numpy())
-    ok = (
-        (content.dtype, sizes.dtype, counts.dtype) == (torch.uint8, torch.int64, torch.int64)
-        and content.ndim == sizes.ndim == counts.ndim == 1
-        and bool((sizes >= 0).all() and (counts >= 0).all())
-        and [len(counts), sum(counts.tolist()), sum(sizes.tolist())]
-        == [way, len(sizes), len(content)]
-    )
-    if not ok:
-        raise UserError(f"{path} has thumbnails that do not fit its classes: make it again")
-    data = content.numpy().tobytes()
-    jpegs = iter(
-        data[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)
-    )
-    return [list(islice(jpegs, count)) for count in counts.tolist()]
 
 
 def _film_tensors(predictor: Predictor) -> dict[str, Tensor]:

@@ -51,3 +51,14 @@ class Estimator:
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise UserError("this classifier is not fitted yet: call fit first")
+
+    def _require_positive(self, *names: str) -> None:
+        """Of parameters that may be None; checked at `fit`, as scikit-learn does it."""
+        for name in names:
+            value = getattr(self, name)
+            try:
+                ok = value is None or 0 < value < float("inf")
+            except (TypeError, ValueError):
+                ok = False
+            if not ok:
+                raise UserError(f"{name} must be above 0, got {value!r}")

@@ -1,6 +1,5 @@
 """A user's images, of any kind and size, read in parallel and made ready for a network."""
 
-import io
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +22,6 @@ BATCH, _BATCH_PIXELS = 64, 2**18
 #: Images of one size are scaled together up to this many pixels: their floats are held at once.
 _BLOCK_PIXELS = 2**22
 _MOST_THREADS = 8
-THUMBNAIL_SIDE = 96
 
 Progress = Callable[[int, int], None]
 #: What a user may give as one image.
@@ -107,31 +105,6 @@ def read(source: Source, number: int, size: int, channels: int) -> Pixels:
     if channels == 1:
         return np.asarray(Image.fromarray(pixels).convert("L"))[:, :, None]
     return np.repeat(pixels, channels, axis=2)
-
-
-def shrunk(pixels: Pixels) -> Pixels:
-    """A small copy of an image, (H, W, 1 or 3)."""
-    if max(pixels.shape) <= THUMBNAIL_SIDE:
-        return pixels.copy()
-    image = _image(pixels)
-    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
-    return np.asarray(image).reshape(image.height, image.width, -1)
-
-
-def jpeg(pixels: Pixels) -> bytes:
-    """An image, (H, W, 1 or 3), as a file."""
-    content = io.BytesIO()
-    _image(pixels).save(content, format="JPEG", quality=80)
-    return content.getvalue()
-
-
-def thumbnail(pixels: Pixels) -> bytes:
-    """A small JPEG of an image, (H, W, 1 or 3)."""
-    return jpeg(shrunk(pixels))
-
-
-def _image(pixels: Pixels) -> Image.Image:
-    return Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
 
 
 @dataclass(frozen=True)

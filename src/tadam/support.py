@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tadam.data.decode import Pixels
 from tadam.data.folder import class_files
 from tadam.errors import UserError
 from tadam.labels import numbered, plain_labels
 from tadam.reading import Source, sources
-
-#: Thumbnails of support images that are kept for reports, for each class.
-THUMBNAILS = 8
 
 
 def labelled(images: Any, labels: Any = None) -> tuple[list[Source], list[Hashable]]:
@@ -38,10 +34,3 @@ def class_numbers(labels: Sequence[Hashable], classes: npt.NDArray[Any]) -> npt.
             f"no image of class {min(missing, key=str)!r} can be read: replace its images"
         )
     return numbered(labels, classes)
-
-
-def by_class(
-    pictures: Sequence[Pixels], numbers: npt.NDArray[np.int64], way: int
-) -> list[list[Pixels | bytes]]:
-    """The first pictures of each class."""
-    return [[pictures[i] for i in np.flatnonzero(numbers == k)[:THUMBNAILS]] for k in range(way)]

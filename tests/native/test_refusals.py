@@ -97,8 +97,6 @@ def test_what_is_no_number_stays_none(broken, activation, training):
 
 
 def test_the_largest_of_a_window_is_no_number_wherever_that_lies():
-    network = Conv4(3, 16, image_size=32).eval()
-    initialise_convolutions(network, "he")
     for place in ((8, 8), (9, 8), (8, 9), (9, 9)):
         side = torch.zeros(2, 16, 32, 32).contiguous(memory_format=torch.channels_last)
         side[:, :, *place] = float("nan")
