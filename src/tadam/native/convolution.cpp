@@ -20,6 +20,8 @@ constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights 
 constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
 constexpr int64_t FEW = 32;  // tiles of a thread's turn, together, or a whole row of them
 constexpr int64_t FILTERS = 128;  // of a thread's turn, together
+constexpr int64_t BLOCK = 64;  // filters whose gradient is made at once, if tiles are so few that
+constexpr int64_t BLOCK_TILES = 96;  // theirs stay in the cache
 constexpr int64_t DEPTH = 256;  // of a product at a time: a panel of weights stays in the cache
 constexpr int64_t TILES = 128;  // of a product for the weights: two panels of them stay in the cache
 
@@ -40,6 +42,7 @@ struct Plan {
     }
     int64_t tiles() const { return in.tiles(); }
     int64_t workers() const { return alone ? threads : 1; }
+    bool at_once() const { return run == tiles() && run <= BLOCK_TILES; }
 
     // Scratch memory: each worker's tiles and each thread's rows; then the moments of each part of the
     // output, or each thread's gradient of the weights and other rows, and the sums of each image.
@@ -53,9 +56,10 @@ struct Plan {
     Tiles out_tiles(float *own, int64_t first, int64_t count) const {
         return {first, count, own + TAPS * in_plane(), out_channels, panel(), out_plane()};
     }
-    // Each worker's gradient of the transformed weights.
-    int64_t share_plane() const { return spaced(out.channels * in_channels); }
+    // Each worker's gradient of the transformed weights, or each thread's block of it.
+    int64_t share_plane() const { return at_once() ? BLOCK * PANEL : spaced(out.channels * in_channels); }
     int64_t share_floats() const { return TAPS * share_plane(); }
+    int64_t shares() const { return at_once() ? threads : workers(); }
     int64_t few() const { return std::max<int64_t>(1, FEW / in.tile_columns()) * in.tile_columns(); }
     int64_t part() const { return alone ? run : few(); }  // tiles
     int64_t parts_of_run() const { return (run + part() - 1) / part(); }
@@ -64,7 +68,7 @@ struct Plan {
     int64_t base_floats() const { return workers() * tile_floats() + threads * rows_floats(in); }
     int64_t forward_floats() const { return base_floats() + parts() * part_floats(); }
     int64_t backward_floats() const {
-        return base_floats() + workers() * share_floats() + threads * rows_floats(in) +
+        return base_floats() + shares() * share_floats() + threads * rows_floats(in) +
                in.images * 2 * in_channels;
     }
     float *own_rows(float *scratch) const {
@@ -85,19 +89,36 @@ void multiply(const Tiles &from, int64_t depth, const float *packed, const Tiles
     for (int64_t k = 0; k < depth; k += DEPTH)
         product({from.at(0, k) + q * from.plane, from.row(), 1, from.panel, PANEL,
                  weights + k * columns, columns, to.at(0, panel * PANEL) + q * to.plane, to.row(),
-                 from.count, std::min(DEPTH, depth - k), columns, k > 0});
+                 from.count, std::min(DEPTH, depth - k), columns, k > 0,
+                 weights + std::min(k + DEPTH, depth) * columns});
 }
 
-// share = out' * in, or added to it: one of the 36 products, some filters, all channels.
-void multiply_for_weights(const Tiles &out, int64_t filter, int64_t end, const Tiles &in, int64_t q,
-                          float *share, bool add) {
-    for (int64_t n = 0; n < panels(in.channels); n++)
-        for (int64_t i = 0; i < in.count; i += TILES)
-            for (int64_t k = filter; k < end; k += PANEL)
-                product({out.at(i, k) + q * out.plane, 1, out.row(), 0, in.count,
-                         in.at(i, n * PANEL) + q * in.plane, in.row(),
-                         share + k * in.channels + n * PANEL, in.channels, std::min(PANEL, end - k),
-                         std::min(TILES, in.count - i), panel_width(in.channels, n), add || i > 0});
+// share = out' * in, or added to it: one of the 36 products, some filters, one panel of channels.
+// share is that of the first filter and channel, and filters are `row` apart in it.
+void multiply_for_weights(const Tiles &out, int64_t filter, int64_t end, const Tiles &in, int64_t n,
+                          int64_t q, float *share, int64_t row, bool add) {
+    for (int64_t i = 0; i < in.count; i += TILES)
+        for (int64_t k = filter; k < end; k += PANEL) {
+            const float *ahead = k + PANEL < end ? out.at(i, k + PANEL) + q * out.plane
+                                                 : in.at(i, (n + 1) * PANEL) + q * in.plane;
+            product({out.at(i, k) + q * out.plane, 1, out.row(), 0, in.count,
+                     in.at(i, n * PANEL) + q * in.plane, in.row(), share + (k - filter) * row, row,
+                     std::min(PANEL, end - k), std::min(TILES, in.count - i),
+                     panel_width(in.channels, n), add || i > 0, ahead});
+        }
+}
+
+// The gradient of a block of filters and a panel of channels, from all tiles.
+void weights_at_once(const Tiles &out, int64_t filter, int64_t filters, const Tiles &in, int64_t n,
+                     int64_t channels, float *block, float *gradient_w) {
+    int64_t end = std::min(filter + BLOCK, filters), plane = BLOCK * PANEL;
+    for (int64_t q = 0; q < TAPS; q++)
+        multiply_for_weights(out, filter, end, in, n, q, block + q * plane, PANEL, false);
+    for (int64_t k = filter; k < end; k++) {
+        const Shares own{block + (k - filter) * PANEL, 1, 0, plane};
+        unpack_filter(&own, gradient_w + k * 9 * channels + n * PANEL, channels,
+                      std::min(PANEL, channels - n * PANEL));
+    }
 }
 
 // Puts the parts' means and sums of squares together.
@@ -180,7 +201,7 @@ void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int6
                      channel, std::min(end, filters));
     };
     if (plan.alone) {
-#pragma omp parallel for schedule(static) num_threads(int(threads))
+#pragma omp parallel for schedule(guided) num_threads(int(threads))
         for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
             float *own = scratch + omp_get_thread_num() * plan.tile_floats();
             int64_t count = std::min(plan.run, plan.tiles() - first);
@@ -197,14 +218,14 @@ void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int6
             Tiles v = plan.in_tiles(scratch, first, count), m = plan.out_tiles(scratch, first, count);
 #pragma omp parallel num_threads(int(threads))
             {
-#pragma omp for schedule(static)
+#pragma omp for schedule(guided)
                 for (int64_t i = 0; i < count; i += plan.few())
                     input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
-#pragma omp for collapse(2) schedule(static)
+#pragma omp for collapse(2) schedule(guided)
                 for (int64_t q = 0; q < TAPS; q++)
                     for (int64_t n = 0; n < panels(filters); n++)
                         multiply(v, channels, packed, m, q, n);
-#pragma omp for schedule(static)
+#pragma omp for schedule(guided)
                 for (int64_t i = 0; i < count; i += plan.few())
                     finished(some_of(m, i, plan.few()), first, i, 0, filters);
             }
@@ -229,7 +250,7 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
     int64_t workers = 1;
     const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
     float *shares = scratch + plan.base_floats();
-    float *rows = shares + plan.workers() * plan.share_floats();
+    float *rows = shares + plan.shares() * plan.share_floats();
     float *of_images = rows + threads * rows_floats(plan.in);
     if (plan.alone) {
         int64_t group = std::max<int64_t>(1, plan.run / per_image);  // images
@@ -251,7 +272,10 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
                     output_adjoint_tiles(&incoming, &plan.out, &m);
                     input_tiles(source, plan.in, v, plan.own_rows(scratch));
                     for (int64_t q = 0; q < TAPS; q++) {
-                        multiply_for_weights(m, 0, filters, v, q, share + q * plan.share_plane(), add);
+                        float *plane = share + q * plan.share_plane();
+                        for (int64_t n = 0; n < columns; n++)
+                            multiply_for_weights(m, 0, filters, v, n, q, plane + n * PANEL,
+                                                 plan.in_channels, add);
                         for (int64_t n = 0; n < columns && gradient_x; n++)
                             multiply(m, filters, packed, v, q, n);
                     }
@@ -269,22 +293,34 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
 #pragma omp parallel num_threads(int(threads))
             {
                 float *own_rows = rows + omp_get_thread_num() * rows_floats(plan.in);
-#pragma omp for schedule(static)
+#pragma omp for schedule(guided)
                 for (int64_t i = 0; i < count; i += plan.few()) {
                     Tiles few = some_of(m, i, plan.few());
                     output_adjoint_tiles(&incoming, &plan.out, &few);
                     input_tiles(source, plan.in, some_of(v, i, plan.few()), plan.own_rows(scratch));
                 }
-#pragma omp for collapse(2) schedule(static)
-                for (int64_t q = 0; q < TAPS; q++)
-                    for (int64_t k = 0; k < filters; k += FILTERS)
-                        multiply_for_weights(m, k, std::min(k + FILTERS, filters), v, q,
-                                             shares + q * plan.share_plane(), first > 0);
+                if (plan.at_once()) {
+#pragma omp for collapse(2) schedule(guided)
+                    for (int64_t k = 0; k < filters; k += BLOCK)
+                        for (int64_t n = 0; n < columns; n++)
+                            weights_at_once(m, k, filters, v, n, channels,
+                                            shares + omp_get_thread_num() * plan.share_floats(),
+                                            gradient_w);
+                } else {
+#pragma omp for collapse(2) schedule(guided)
+                    for (int64_t q = 0; q < TAPS; q++)
+                        for (int64_t k = 0; k < filters; k += FILTERS)
+                            for (int64_t n = 0; n < columns; n++)
+                                multiply_for_weights(
+                                    m, k, std::min(k + FILTERS, filters), v, n, q,
+                                    shares + q * plan.share_plane() + k * plan.in_channels + n * PANEL,
+                                    plan.in_channels, first > 0);
+                }
                 if (gradient_x) {
-#pragma omp for collapse(2) schedule(static)
+#pragma omp for collapse(2) schedule(guided)
                     for (int64_t q = 0; q < TAPS; q++)
                         for (int64_t n = 0; n < columns; n++) multiply(m, filters, packed, v, q, n);
-#pragma omp for schedule(static)
+#pragma omp for schedule(guided)
                     for (int64_t i = 0; i < count; i += per_image) {
                         Tiles image = some_of(v, i, per_image);
                         input_adjoint_tiles(&image, &plan.in, own_rows, &source, gradient_x, of_images);
@@ -293,11 +329,11 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             }
         }
     }
-#pragma omp parallel for schedule(static) num_threads(int(threads))
-    for (int64_t k = 0; k < filters; k++) {
+#pragma omp parallel for schedule(static) num_threads(int(threads)) if (!plan.at_once())
+    for (int64_t k = plan.at_once() ? filters : 0; k < filters; k++) {
         const Shares all{shares + k * plan.in_channels, workers, plan.share_floats(),
                          plan.share_plane()};
-        unpack_filter(&all, gradient_w + k * 9 * channels, channels);
+        unpack_filter(&all, gradient_w + k * 9 * channels, channels, channels);
     }
     if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
 }

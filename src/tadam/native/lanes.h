@@ -73,14 +73,40 @@ INLINE void store(float *to, const Lanes &lanes, int64_t count) {
     for (int64_t i = 0; i < count; i++) to[i] = lanes[i];
 }
 
+// Comparisons are made of signs and bits: where GCC cannot use one at once, it makes sixteen scalars of it.
+
+// All bits set where x is below zero; at zero and beyond none, and any where it is no number.
+INLINE void below_zero(Bits &mask, const Lanes &x) { mask = (Bits)x >> 31; }
+
+INLINE void no_number(Bits &mask, const Lanes &x) {
+    mask = (0x7f800000 - ((Bits)x & 0x7fffffff)) >> 31;
+}
+
 // Where a maximum takes the new value: if it is larger, or no number, as PyTorch has it.
-INLINE Bits beats(const Lanes &value, const Lanes &most) { return (value > most) | (value != value); }
+INLINE void beats(Bits &mask, const Lanes &value, const Lanes &most) {
+    Bits smaller, unknown, lost;
+    below_zero(smaller, most - value);
+    no_number(unknown, value);
+    no_number(lost, most);
+    mask = unknown | (smaller & ~lost);
+}
+
+// Takes the value where the mask is set.
+INLINE void replace(Bits &kept, const Bits &mask, const Bits &value) {
+    kept = (value & mask) | (kept & ~mask);
+}
+
+INLINE void replace(Lanes &kept, const Bits &mask, const Lanes &value) {
+    kept = (Lanes)(((Bits)value & mask) | ((Bits)kept & ~mask));
+}
 
 // 1 / (1 + exp(-x)), with exp as 2^n times a polynomial on [-ln2/2, ln2/2]; relative error 1e-7.
 INLINE void sigmoid(Lanes &out, const Lanes &x) {
-    Lanes z = -x;
-    z = z > 87.0f ? Lanes{} + 87.0f : z;  // exp stays a normal float
-    z = z < -87.0f ? Lanes{} - 87.0f : z;
+    Bits sign = (Bits)x & INT32_MIN, far;
+    Lanes z = (Lanes)((Bits)x ^ sign);
+    below_zero(far, 87.0f - z);
+    replace(z, far, Lanes{} + 87.0f);  // exp stays a normal float
+    z = -(Lanes)((Bits)z | sign);
     const float round_to_int = 12582912.0f;  // 1.5 * 2^23: adding it leaves the integer in the low bits
     Lanes shifted = z * 1.44269504f + round_to_int;
     Lanes n = shifted - round_to_int;
@@ -98,8 +124,11 @@ INLINE void sigmoid(Lanes &out, const Lanes &x) {
 // The activation of a value, and its slope there.
 INLINE void activate(Lanes &out, Lanes &slope, const Lanes &value, bool relu) {
     if (relu) {
-        slope = value > 0.0f ? Lanes{} + 1.0f : Lanes{};
-        out = value * slope;
+        Bits positive, unknown;
+        below_zero(positive, 0.0f - value);
+        no_number(unknown, value);
+        slope = (Lanes)((Bits)(Lanes{} + 1.0f) & positive);
+        out = (Lanes)((Bits)value & (positive | unknown));
     } else {
         Lanes gate;
         sigmoid(gate, value);

@@ -139,11 +139,13 @@ MULTIVERSIONED void pooled_forward_row(const Unit *u, const Pooled *p, float *y)
             for (int i = 0; i < p->rows; i++)
                 for (int j = 0; j < columns; j++) {
                     Lanes value, out, slope;
+                    Bits better;
                     int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
                     before_activation(value, *u, scales, at, count);
                     activate(out, slope, value, u->relu);
                     if (i + j == 0) most = out;
-                    most = beats(out, most) ? out : most;
+                    beats(better, out, most);
+                    replace(most, better, out);
                 }
             store(y + z * u->channels + c, most, count);
         }
@@ -165,19 +167,21 @@ MULTIVERSIONED void pooled_backward_row(const Unit *u, const Pooled *p, const fl
             for (int i = 0; i < p->rows; i++)
                 for (int j = 0; j < columns; j++) {
                     Lanes value, active;
+                    Bits better;
                     int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
                     before_activation(value, *u, scales, at, count);
                     activate(active, slopes[2 * i + j], value, u->relu);
                     if (i + j == 0) most = active;
-                    Bits better = beats(active, most);
-                    most = better ? active : most;
-                    chosen = better ? Bits{} + (2 * i + j) : chosen;
+                    beats(better, active, most);
+                    replace(most, better, active);
+                    replace(chosen, better, Bits{} + (2 * i + j));
                 }
             load(g, gradient + z * u->channels + c, count);
             for (int i = 0; i < p->rows; i++)
                 for (int j = 0; j < columns; j++) {
                     int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
-                    Lanes own = chosen == 2 * i + j ? g * slopes[2 * i + j] : Lanes{};
+                    Bits here = ((chosen ^ (2 * i + j)) - 1) >> 31;
+                    Lanes own = (Lanes)((Bits)(g * slopes[2 * i + j]) & here);
                     store(out + at, own, count);
                     add_to(total, own, *u, at, count);
                 }

@@ -5,7 +5,7 @@
 
 struct Product {
     const float *a;  // rows x depth
-    int64_t a_row, a_depth;  // distances between rows, and between columns
+    int64_t a_row, a_depth;  // distances between rows, and between columns: one is 1, the other a Tiles::row()
     int64_t a_panel, a_columns;  // distance between panels of so many columns
     const float *b;  // depth x columns
     int64_t b_depth;  // distance between rows
@@ -13,14 +13,18 @@ struct Product {
     int64_t out_row;
     int64_t rows, depth, columns;  // columns: LANES or 2 * LANES
     bool add;
+    const float *ahead;  // as much as b, to be asked for meanwhile
 };
 
-// ROWS x (WIDE * LANES) values of the result, kept in registers.
-template <int ROWS, int WIDE>
+// ROWS x (WIDE * LANES) values of the result, kept in registers. Distances in a are known to the compiler,
+// which otherwise spends registers on them.
+template <int ROWS, int WIDE, int A_ROW, int A_DEPTH>
 INLINE void product_tile(const Product &p, int64_t row, int64_t column) {
     Lanes sum[ROWS][WIDE];
-    const float *a = p.a + row * p.a_row, *b = p.b + column;
+    const float *a = p.a + row * A_ROW, *b = p.b + column;
     float *out = p.out + row * p.out_row + column;
+    const float *ahead = p.ahead + row * p.depth * PANEL / p.rows;
+    const int64_t step = ROWS * PANEL / p.rows;
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < WIDE; j++)
             if (p.add)
@@ -31,11 +35,13 @@ INLINE void product_tile(const Product &p, int64_t row, int64_t column) {
         int64_t columns = std::min(p.a_columns, p.depth - first);
         for (int64_t k = 0; k < columns; k++, b += p.b_depth) {
             Lanes right[WIDE];
+            __builtin_prefetch(ahead, 0, 3);
+            ahead += step;
 #pragma GCC unroll 2
             for (int j = 0; j < WIDE; j++) load(right[j], b + j * LANES, LANES);
 #pragma GCC unroll 16
             for (int i = 0; i < ROWS; i++) {
-                float left = a[i * p.a_row + k * p.a_depth];
+                float left = a[i * A_ROW + k * A_DEPTH];
 #pragma GCC unroll 2
                 for (int j = 0; j < WIDE; j++) sum[i][j] += left * right[j];
             }
@@ -45,25 +51,38 @@ INLINE void product_tile(const Product &p, int64_t row, int64_t column) {
         for (int j = 0; j < WIDE; j++) store(out + i * p.out_row + j * LANES, sum[i][j], LANES);
 }
 
-template <int ROWS, int WIDE>
+template <int ROWS, int WIDE, int A_ROW, int A_DEPTH>
 INLINE void product_rows(const Product &p, int64_t column) {
     int64_t row = 0;
-    for (; row + ROWS <= p.rows; row += ROWS) product_tile<ROWS, WIDE>(p, row, column);
-    for (; row + 4 <= p.rows; row += 4) product_tile<4, WIDE>(p, row, column);
-    for (; row < p.rows; row++) product_tile<1, WIDE>(p, row, column);
+    for (; row + ROWS <= p.rows; row += ROWS)
+        product_tile<ROWS, WIDE, A_ROW, A_DEPTH>(p, row, column);
+    for (; row + 4 <= p.rows; row += 4) product_tile<4, WIDE, A_ROW, A_DEPTH>(p, row, column);
+    for (; row < p.rows; row++) product_tile<1, WIDE, A_ROW, A_DEPTH>(p, row, column);
+}
+
+template <int ROWS, int WIDE>
+INLINE void product_columns(const Product &p, int64_t column) {
+    if (p.a_row == 1 && p.a_depth == PANEL)
+        product_rows<ROWS, WIDE, 1, PANEL>(p, column);
+    else if (p.a_row == 1)
+        product_rows<ROWS, WIDE, 1, LANES>(p, column);
+    else if (p.a_row == PANEL)
+        product_rows<ROWS, WIDE, PANEL, 1>(p, column);
+    else
+        product_rows<ROWS, WIDE, LANES, 1>(p, column);
 }
 
 // With 32 registers of 16 lanes.
 MULTIVERSIONED static void product_wide(const Product *p) {
     if (p->columns == PANEL)
-        product_rows<8, 2>(*p, 0);
+        product_columns<8, 2>(*p, 0);
     else
-        product_rows<16, 1>(*p, 0);
+        product_columns<16, 1>(*p, 0);
 }
 
 // With fewer or shorter registers.
 MULTIVERSIONED static void product_narrow(const Product *p) {
-    for (int64_t column = 0; column < p->columns; column += LANES) product_rows<6, 1>(*p, column);
+    for (int64_t column = 0; column < p->columns; column += LANES) product_columns<6, 1>(*p, column);
 }
 
 static void product(const Product &p) {

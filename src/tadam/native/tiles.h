@@ -228,14 +228,11 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
                 o[4 * k + j] += side_scale * side;
             }
     }
-    if (f.activation == 1)
+    if (f.activation)
         for (int k = 0; k < 16; k++) {
-            Lanes gate;
-            sigmoid(gate, o[k]);
-            o[k] *= gate;
+            Lanes slope;
+            activate(o[k], slope, Lanes(o[k]), f.activation == 2);
         }
-    else if (f.activation == 2)
-        for (int k = 0; k < 16; k++) o[k] = o[k] < 0.0f ? Lanes{} : o[k];
     if (!f.pool) {
         for (int k = 0; k < rows; k++)
             for (int j = 0; j < columns; j++)
@@ -250,7 +247,9 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
             for (int other : {1, 4, 5}) {
                 if ((other & 1 && j + 1 >= columns) || (other & 4 && k + 1 >= rows)) continue;
                 const Lanes &next = o[4 * k + j + other];
-                most = beats(next, most) ? next : most;
+                Bits better;
+                beats(better, next, most);
+                replace(most, better, next);
             }
             store(to + (k / 2 * width + j / 2) * s.channels, most, count);
         }

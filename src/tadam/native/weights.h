@@ -68,8 +68,9 @@ struct Shares {
     int64_t count, share, plane;
 };
 
-MULTIVERSIONED static void unpack_filter(const Shares *s, float *w, int64_t channels) {
-    for (int64_t c = 0; c < channels; c += LANES) {
+// The first `count` of a filter's channels.
+MULTIVERSIONED static void unpack_filter(const Shares *s, float *w, int64_t channels, int64_t count) {
+    for (int64_t c = 0; c < count; c += LANES) {
         Lanes full[36], half[18], taps[9], more;
         for (int q = 0; q < 36; q++) {
             const float *from = s->values + q * s->plane + c;
@@ -82,6 +83,6 @@ MULTIVERSIONED static void unpack_filter(const Shares *s, float *w, int64_t chan
         for (int i = 0; i < 6; i++) transform_weight_adjoint(full + i, 6, half + i, 6);
         for (int i = 0; i < 3; i++) transform_weight_adjoint(half + 6 * i, 1, taps + 3 * i, 1);
         for (int i = 0; i < 9; i++)
-            store(w + i * channels + c, taps[i], std::min(LANES, channels - c));
+            store(w + i * channels + c, taps[i], std::min(LANES, count - c));
     }
 }
