@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -68,20 +68,23 @@ def accepts(x: Tensor) -> bool:
 
 def call(name: str, *arguments: Tensor | float | None) -> int:
     """Calls a kernel; tensors go as pointers, None as null."""
+    function = _function(name)
+    if function.argtypes is None:  # a place has one type in all calls
+        function.argtypes = [_TYPES.get(type(a), ctypes.c_void_p) for a in arguments]
+    result: int = function(*[a.data_ptr() if isinstance(a, Tensor) else a for a in arguments])
+    return result
+
+
+_TYPES = {int: ctypes.c_int64, float: ctypes.c_double}
+
+
+@functools.cache
+def _function(name: str) -> Any:
     library = _library()
     assert library is not None
     function = getattr(library, f"tadam_{name}")
     function.restype = ctypes.c_int64
-    result: int = function(*map(_as_c, arguments))
-    return result
-
-
-def _as_c(argument: Tensor | float | None) -> ctypes.c_int64 | ctypes.c_double | ctypes.c_void_p:
-    if isinstance(argument, int):
-        return ctypes.c_int64(argument)
-    if isinstance(argument, float):
-        return ctypes.c_double(argument)
-    return ctypes.c_void_p(argument.data_ptr() if argument is not None else None)
+    return function
 
 
 class Scaled(NamedTuple):
