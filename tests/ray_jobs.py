@@ -49,25 +49,38 @@ def surroundings() -> tuple[int, str, str | None]:
 
 def dying_train_point(**arguments: Any) -> object:
     """Trains; before the fifth step of alpha 5 the worker is killed, once."""
-    return _train_point(_die_once, **arguments)
+    from tadam.sweep import _train_point
+
+    return _watched(_die_once, _train_point, **arguments)
 
 
 def slow_train_point(**arguments: Any) -> object:
     """Trains at leisure."""
-    return _train_point(lambda folder, t: time.sleep(0.05), **arguments)
+    from tadam.sweep import _train_point
+
+    return _watched(lambda folder, t: time.sleep(0.05), _train_point, **arguments)
+
+
+def dying_make_run(**arguments: Any) -> object:
+    """A run of a table; before the fifth step of the cosine metric's the worker is killed, once."""
+    from tadam.reproduce.runs import _make_run
+
+    return _watched(_die_once, _make_run, **arguments)
 
 
 def _die_once(run: Path, t: int) -> None:
     with open(run.with_name(f"steps-{run.name}"), "a+") as steps:
         steps.seek(0)
-        dies = run.name == "alpha-5" and t == 4 and "died" not in steps.read()
+        chosen = run.name in ("alpha-5", "cosine-5shot-seed0")
+        dies = chosen and t == 4 and "died" not in steps.read()
         steps.write("died\n" if dies else f"{t}\n")
     if dies:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _train_point(before_step: Callable[[Path, int], None], **arguments: Any) -> object:
-    from tadam.sweep import _train_point
+def _watched(
+    before_step: Callable[[Path, int], None], train: Callable[..., object], **arguments: Any
+) -> object:
     from tadam.training.trainer import Trainer
 
     step = Trainer.step
@@ -78,6 +91,6 @@ def _train_point(before_step: Callable[[Path, int], None], **arguments: Any) -> 
 
     Trainer.step = watched  # type: ignore[assignment,method-assign]
     try:
-        return _train_point(**arguments)
+        return train(**arguments)
     finally:
         Trainer.step = step  # type: ignore[method-assign]

@@ -23,7 +23,9 @@ from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.modelfile import read_tensors
 from tadam.recipes import resolve
+from tadam.reproduce.experiments import Request
 from tadam.reproduce.lemma1_results import reproduce_lemma1
+from tadam.reproduce.runs import make_runs, stored_runs
 from tadam.sweep import SweepPoint, sweep_alpha
 from tadam.training.log import read_log
 from test_jobs import Diary
@@ -74,7 +76,7 @@ def cluster(address: str, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_image_folder(tmp_path_factory.mktemp("images"))
+    return write_image_folder(tmp_path_factory.mktemp("images"), images=8)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +171,30 @@ def test_a_sweep_on_ray_is_a_sweep_here_though_a_worker_is_killed(
     made = (tmp_path / "out" / "steps-alpha-5").read_text().split()
     assert made == ["0", "1", "2", "3", "died", "4", "5"]  # went on from its checkpoint
     assert (tmp_path / "out" / "steps-alpha-1").read_text().split() == list("012345")
+
+
+def test_a_table_on_ray_is_a_table_here_though_a_worker_is_killed(
+    cluster: Cluster, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = tuple(s for s in SETTINGS if not s.startswith("episode.shot"))
+    request = Request(
+        "table2", "fc100", "cpu", ("euclidean", "cosine"), (5,),
+        changes=(f"data.name=folder:{images}", *changes), tasks=6,
+    )  # fmt: skip
+    make_runs(request, tmp_path / "here", device="cpu")
+    monkeypatch.setattr("tadam.reproduce.runs._make_run", ray_jobs.dying_make_run)
+    ended: list[None] = []
+    on_ray = {"device": "cpu", "cluster": cluster, "on_run": lambda: ended.append(None)}
+    make_runs(request, tmp_path / "there", **on_ray)
+    assert len(ended) == 2
+    here, there = (
+        {run.row: (run.accuracy, run.validation_accuracy, run.best_step) for run in runs}
+        for runs in (stored_runs(tmp_path / place / "table2") for place in ("here", "there"))
+    )
+    assert there == here
+    assert set(here) == {"euclidean", "cosine"}
+    made = (tmp_path / "there" / "table2" / "steps-cosine-5shot-seed0").read_text().split()
+    assert made == ["0", "1", "2", "3", "died", "4", "5"]  # went on from its checkpoint
 
 
 class Impatient(Watcher):

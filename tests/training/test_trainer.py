@@ -1,4 +1,4 @@
-"""A training step: weight decay groups, clipping, order of the two updates, and determinism."""
+"""A training step: weight decay groups, order of the two updates, and determinism."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from readings import Readings
-from tadam.config import Config, OptimiserConfig
+from tadam.config import Config
 from tadam.data.store import ImageStore
 from tadam.model import InputSpec, build_model, initialise
-from tadam.training.trainer import Trainer, clip_gradients, make_optimiser
+from tadam.training.trainer import Trainer
 
 TINY = {
     "backbone": {"width": 1},
@@ -73,59 +73,6 @@ def test_few_shot_trains_all_but_the_head_and_auxiliary_only_backbone_and_head()
     assert few_shot == {"backbone", "ten", "metric"}
     assert auxiliary == {"backbone", "auxiliary_head"}
     assert len(decays(trainer.few_shot)) == len(names) - 2
-
-
-def test_an_update_is_gradient_plus_decay_with_momentum():
-    layer = nn.Linear(1, 1)
-    model = nn.ModuleDict({"ten": layer})
-    config = OptimiserConfig(learning_rate=0.5, momentum=0.9, weight_decay=0.1)
-    optimiser = make_optimiser(model, lambda name: True, config)
-    nn.init.constant_(layer.weight, 2.0)
-    nn.init.constant_(layer.bias, 2.0)
-    for _ in range(2):
-        layer.weight.grad, layer.bias.grad = torch.ones(1, 1), torch.ones(1)
-        optimiser.step()
-    v1 = 1 + 0.1 * 2.0
-    w1 = 2.0 - 0.5 * v1
-    v2 = 0.9 * v1 + 1 + 0.1 * w1
-    assert layer.weight.item() == pytest.approx(w1 - 0.5 * v2)
-    assert layer.bias.item() == pytest.approx(2.0 - 0.5 * 1 - 0.5 * 1.9)
-
-
-def clipped(mode: str, norm: float, gradients: list) -> list[np.ndarray]:
-    parameters = []
-    for gradient in gradients:
-        parameter = nn.Parameter(torch.zeros(np.shape(gradient)))
-        parameter.grad = torch.tensor(gradient)
-        parameters.append(parameter)
-    parameters.append(nn.Parameter(torch.zeros(2)))  # took no part in this pass
-    clip_gradients(parameters, OptimiserConfig(clip=mode, clip_norm=norm))
-    assert parameters[-1].grad is None
-    return [p.grad.numpy() for p in parameters[:-1]]
-
-
-GRADIENTS = [[3.0, 4.0], [[0.0, 0.3], [0.4, 0.0]], 12.0, [0.0, 0.0]]  # norms 5, 0.5, 12, 0
-
-
-@pytest.mark.parametrize("norm", [1.0, 6.0])
-def test_clipping_per_parameter_scales_only_the_long_ones(norm):
-    for ours, gradient in zip(clipped("parameter", norm, GRADIENTS), GRADIENTS, strict=True):
-        length = np.sqrt(np.sum(np.square(gradient)))
-        expected = np.array(gradient) * (norm / length if length > norm else 1.0)
-        np.testing.assert_allclose(ours, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("norm", [1.0, 6.0, 14.0])
-def test_global_clipping_scales_all_by_the_same_factor(norm):
-    length = np.sqrt(5**2 + 0.5**2 + 12**2)  # 13.01
-    factor = min(1.0, norm / length)
-    for ours, gradient in zip(clipped("global", norm, GRADIENTS), GRADIENTS, strict=True):
-        np.testing.assert_allclose(ours, np.array(gradient) * factor, rtol=1e-6)
-
-
-def test_without_clipping_gradients_stay():
-    for ours, gradient in zip(clipped("none", 1.0, GRADIENTS), GRADIENTS, strict=True):
-        np.testing.assert_array_equal(ours, np.float32(gradient))
 
 
 def record_updates(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:

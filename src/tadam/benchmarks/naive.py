@@ -16,8 +16,8 @@ from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler, auxiliary_batch
 from tadam.data.store import ImageStore
 from tadam.model import Tadam
+from tadam.training.optimiser import weight_decay
 from tadam.training.schedule import learning_rate_factor
-from tadam.training.trainer import weight_decay
 
 #: gamma and beta of each convolution, each (C,).
 Modulations = list[tuple[Tensor, Tensor]]

@@ -22,8 +22,8 @@ from tadam.nn.backbone import Backbone
 from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
+from tadam.training.optimiser import clip_gradients, make_optimiser
 from tadam.training.schedule import learning_rate_factor
-from tadam.training.trainer import clip_gradients, make_optimiser
 
 #: Shots of the training tasks, in turn: one model is to serve both.
 SHOTS = (1, 5)

@@ -1,6 +1,6 @@
 """One training step of TADAM: an auxiliary update with probability p, then the few-shot update."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from tadam.config import Config, OptimiserConfig
+from tadam.config import Config
 from tadam.constant_weights import constant_weights
 from tadam.data.augment import augment
 from tadam.data.episodes import (
@@ -24,8 +24,8 @@ from tadam.data.episodes import (
 from tadam.data.store import ImageStore
 from tadam.device import images_fit, to_device
 from tadam.distributed.ranks import ALONE, Logits, Ranks, without_averaging
-from tadam.errors import UserError
 from tadam.model import Tadam
+from tadam.training.optimiser import clip_gradients, make_optimiser, take_step
 from tadam.training.pieces import Piece, Pieces
 from tadam.training.schedule import learning_rate_factor, makes_auxiliary_update
 
@@ -183,52 +183,5 @@ class Trainer:
         clip_gradients(self.model.parameters(), self.config.optimiser)
         for group in optimiser.param_groups:
             group["lr"] = rate
-        optimiser.step()
+        take_step(optimiser)
         return torch.stack(losses).sum(), torch.stack(accuracies).sum()
-
-
-def make_optimiser(
-    model: nn.Module, belongs: Callable[[str], bool], config: OptimiserConfig
-) -> torch.optim.Optimizer:
-    """Optimiser of the parameters whose names `belongs` accepts, each with its weight decay."""
-    groups: dict[float, list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        if belongs(name):
-            groups.setdefault(weight_decay(name, parameter, config), []).append(parameter)
-    if not groups:
-        raise UserError("this recipe leaves nothing to learn: evaluate it, or change backbone.name")
-    params = [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
-    # One pass over a parameter, its gradient and its state instead of five.
-    fused = next(model.parameters()).device.type in ("cpu", "cuda")
-    if config.name == "adamw":
-        return torch.optim.AdamW(params, lr=config.learning_rate, fused=fused, foreach=not fused)
-    return torch.optim.SGD(
-        params, config.learning_rate, config.momentum, fused=fused, foreach=not fused
-    )
-
-
-def weight_decay(name: str, parameter: nn.Parameter, config: OptimiserConfig) -> float:
-    """L2 penalty: convolutions and TEN weights one, gamma0 and beta0 another, all else none."""
-    if name.endswith((".gamma0", ".beta0")):
-        return config.multiplier_decay
-    if name.startswith(("backbone.", "ten.")) and parameter.ndim >= 2:
-        return config.weight_decay
-    return 0.0
-
-
-def clip_gradients(parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:
-    """Limits gradient norms: of each parameter by itself as the authors do, or of all together."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    if config.clip == "none":
-        return
-    norms = torch._foreach_norm(gradients)
-    if config.clip == "global":
-        norms = (torch.stack(norms).norm(),) * len(gradients)
-    # One kernel for all the factors; a Python loop over 200 parameters costs more than the maths.
-    factors = (config.clip_norm / torch.stack(norms).clamp_min(1e-12)).clamp_max(1.0)
-    if factors.device.type != "cpu":  # a look at the factors would wait for the device
-        torch._foreach_mul_(gradients, list(factors.unbind()))
-        return
-    for gradient, factor in zip(gradients, factors.tolist(), strict=True):
-        if factor < 1:
-            gradient.mul_(factor)
