@@ -16,13 +16,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+#: The libraries that a processor can run, the best first, by what PyTorch calls it; see setup.py.
+_KINDS = {"AVX512": ("_avx512", "_avx2", ""), "AVX2": ("_avx2", "")}
+
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     if os.environ.get("TADAM_NATIVE", "1") == "0":
         return None
     folder = Path(__file__).parent
-    for path in folder.glob("_kernels*"):
+    capability = torch.backends.cpu.get_cpu_capability()
+    names = [f"_kernels{kind}.*" for kind in _KINDS.get(capability, ("",))]
+    for path in (path for name in names for path in folder.glob(name)):
         try:
             library = ctypes.CDLL(str(path))
         except OSError:  # built for another machine

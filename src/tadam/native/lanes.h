@@ -1,5 +1,5 @@
-// Sixteen floats at a time, in GCC's and Clang's portable vector syntax: the compiler turns them into
-// AVX-512, AVX2, SSE or NEON as the machine allows.
+// As many floats as one register has, in GCC's and Clang's portable vector syntax. Longer vectors would be
+// kept in memory. setup.py compiles the kernels once for each kind of processor.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +8,16 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-// On x86 with glibc every kernel is compiled three times, and the best one is chosen at load time.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(TADAM_ONE_VERSION)
-#define MULTIVERSIONED \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define MULTIVERSIONED
+#if defined(__AVX512F__)
+constexpr int64_t LANES = 16;
+#elif defined(__AVX__)
+constexpr int64_t LANES = 8;
+#else  // SSE, NEON
+constexpr int64_t LANES = 4;
 #endif
 
-typedef float Lanes __attribute__((vector_size(64)));
-typedef int32_t Bits __attribute__((vector_size(64)));
-
-constexpr int64_t LANES = 16;
+typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t Bits __attribute__((vector_size(LANES * sizeof(float))));
 
 // Channels that lie, and are multiplied, together: two registers of them.
 constexpr int64_t PANEL = 2 * LANES;
@@ -31,7 +28,7 @@ INLINE int64_t whole(int64_t channels) { return (channels + LANES - 1) / LANES *
 // Rows and planes a power of two apart would compete for the same cache lines.
 INLINE int64_t spaced(int64_t floats) { return floats % 128 ? floats : floats + LANES; }
 
-#if defined(__has_builtin)
+#if defined(__AVX512F__) && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define HAS_HALF_LANES  // put together in registers: through memory, each would wait for its store
 typedef float Half __attribute__((vector_size(32)));

@@ -13,7 +13,7 @@ constexpr int64_t CHUNK = 256;  // rows; 64 channels of them stay in the first-l
 
 int64_t chunks_of(int64_t rows) { return (rows + CHUNK - 1) / CHUNK; }
 
-MULTIVERSIONED void moments_chunk(const float *x, const float *shift, double *sums, int64_t rows,
+static void moments_chunk(const float *x, const float *shift, double *sums, int64_t rows,
                                   int64_t channels) {
     for (int64_t c = 0; c < channels; c += LANES) {
         int64_t count = std::min(LANES, channels - c);
@@ -66,7 +66,7 @@ INLINE void before_activation(Lanes &out, const Unit &u, const Scales &s, int64_
     }
 }
 
-MULTIVERSIONED void forward_chunk(const Unit *u, float *y, int64_t rows) {
+static void forward_chunk(const Unit *u, float *y, int64_t rows) {
     for (int64_t c = 0; c < u->channels; c += LANES) {
         int64_t count = std::min(LANES, u->channels - c);
         Scales scales;
@@ -102,7 +102,7 @@ INLINE void store_sums(float *to, const Sums &sums, int64_t channels, int64_t co
     store(to + 2 * channels, sums.with_side, count);
 }
 
-MULTIVERSIONED void backward_chunk(const Unit *u, const float *gradient, float *out, float *sums,
+static void backward_chunk(const Unit *u, const float *gradient, float *out, float *sums,
                                    int64_t rows) {
     for (int64_t c = 0; c < u->channels; c += LANES) {
         int64_t count = std::min(LANES, u->channels - c);
@@ -128,7 +128,7 @@ struct Pooled {
     int rows;
 };
 
-MULTIVERSIONED void pooled_forward_row(const Unit *u, const Pooled *p, float *y) {
+static void pooled_forward_row(const Unit *u, const Pooled *p, float *y) {
     for (int64_t c = 0; c < u->channels; c += LANES) {
         int64_t count = std::min(LANES, u->channels - c);
         Scales scales;
@@ -153,7 +153,7 @@ MULTIVERSIONED void pooled_forward_row(const Unit *u, const Pooled *p, float *y)
 }
 
 // The gradient goes to the first of the largest; the pixels that no window covers get none.
-MULTIVERSIONED void pooled_backward_row(const Unit *u, const Pooled *p, const float *gradient,
+static void pooled_backward_row(const Unit *u, const Pooled *p, const float *gradient,
                                         float *out, float *sums) {
     for (int64_t c = 0; c < u->channels; c += LANES) {
         int64_t count = std::min(LANES, u->channels - c);
@@ -193,7 +193,7 @@ MULTIVERSIONED void pooled_backward_row(const Unit *u, const Pooled *p, const fl
     }
 }
 
-MULTIVERSIONED void combine_chunk(const float *g, const float *x, const float *a, const float *b,
+static void combine_chunk(const float *g, const float *x, const float *a, const float *b,
                                   const float *d, float *out, int64_t rows, int64_t channels) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < channels; c += LANES) {

@@ -19,10 +19,10 @@ struct Product {
 // ROWS x (WIDE * LANES) values of the result, kept in registers. Distances in a are known to the compiler,
 // which otherwise spends registers on them.
 template <int ROWS, int WIDE, int A_ROW, int A_DEPTH>
-INLINE void product_tile(const Product &p, int64_t row, int64_t column) {
+INLINE void product_tile(const Product &p, int64_t row) {
     Lanes sum[ROWS][WIDE];
-    const float *a = p.a + row * A_ROW, *b = p.b + column;
-    float *out = p.out + row * p.out_row + column;
+    const float *a = p.a + row * A_ROW, *b = p.b;
+    float *out = p.out + row * p.out_row;
     const float *ahead = p.ahead + row * p.depth * PANEL / p.rows;
     const int64_t step = ROWS * PANEL / p.rows;
     for (int i = 0; i < ROWS; i++)
@@ -52,47 +52,34 @@ INLINE void product_tile(const Product &p, int64_t row, int64_t column) {
 }
 
 template <int ROWS, int WIDE, int A_ROW, int A_DEPTH>
-INLINE void product_rows(const Product &p, int64_t column) {
+INLINE void product_rows(const Product &p) {
     int64_t row = 0;
     for (; row + ROWS <= p.rows; row += ROWS)
-        product_tile<ROWS, WIDE, A_ROW, A_DEPTH>(p, row, column);
-    for (; row + 4 <= p.rows; row += 4) product_tile<4, WIDE, A_ROW, A_DEPTH>(p, row, column);
-    for (; row < p.rows; row++) product_tile<1, WIDE, A_ROW, A_DEPTH>(p, row, column);
+        product_tile<ROWS, WIDE, A_ROW, A_DEPTH>(p, row);
+    for (; row + 4 <= p.rows; row += 4) product_tile<4, WIDE, A_ROW, A_DEPTH>(p, row);
+    for (; row < p.rows; row++) product_tile<1, WIDE, A_ROW, A_DEPTH>(p, row);
 }
 
 template <int ROWS, int WIDE>
-INLINE void product_columns(const Product &p, int64_t column) {
+INLINE void product_columns(const Product &p) {
     if (p.a_row == 1 && p.a_depth == PANEL)
-        product_rows<ROWS, WIDE, 1, PANEL>(p, column);
+        product_rows<ROWS, WIDE, 1, PANEL>(p);
     else if (p.a_row == 1)
-        product_rows<ROWS, WIDE, 1, LANES>(p, column);
+        product_rows<ROWS, WIDE, 1, LANES>(p);
     else if (p.a_row == PANEL)
-        product_rows<ROWS, WIDE, PANEL, 1>(p, column);
+        product_rows<ROWS, WIDE, PANEL, 1>(p);
     else
-        product_rows<ROWS, WIDE, LANES, 1>(p, column);
-}
-
-// With 32 registers of 16 lanes.
-MULTIVERSIONED static void product_wide(const Product *p) {
-    if (p->columns == PANEL)
-        product_columns<8, 2>(*p, 0);
-    else
-        product_columns<16, 1>(*p, 0);
-}
-
-// With fewer or shorter registers.
-MULTIVERSIONED static void product_narrow(const Product *p) {
-    for (int64_t column = 0; column < p->columns; column += LANES) product_columns<6, 1>(*p, column);
+        product_rows<ROWS, WIDE, LANES, 1>(p);
 }
 
 static void product(const Product &p) {
-#if defined(__x86_64__) && !defined(TADAM_NARROW)
-    static const bool wide = __builtin_cpu_supports("avx512f");
+#if defined(__AVX512F__) || defined(__aarch64__)
+    constexpr int ROWS = 8;  // with two columns of registers for each, half of 32
 #else
-    const bool wide = false;
+    constexpr int ROWS = 6;
 #endif
-    if (wide)
-        product_wide(&p);
+    if (p.columns == PANEL)
+        product_columns<ROWS, 2>(p);
     else
-        product_narrow(&p);
+        product_columns<2 * ROWS, 1>(p);
 }

@@ -21,7 +21,7 @@ INLINE void transform_patch(Lanes *d, const Tiles &tiles, int64_t i, int64_t c) 
     for (int q = 0; q < 36; q++) store(tiles.at(i, c) + q * tiles.plane, d[q], LANES);
 }
 
-MULTIVERSIONED static void plain_tiles(const float *x, const Shape *s, const Tiles *tiles) {
+static void plain_tiles(const float *x, const Shape *s, const Tiles *tiles) {
     for (int64_t c = 0; c < s->channels; c += LANES) {
         int64_t count = std::min(LANES, s->channels - c);
         for (int64_t i = 0; i < tiles->count; i++) {
@@ -58,7 +58,7 @@ INLINE float *row_at(float *rows, const Shape &s, const Position &p, int k, int6
 }
 
 // Whole rows of tiles, in their order.
-MULTIVERSIONED static void activated_tiles(const Source *source, const Shape *s, const Tiles *tiles,
+static void activated_tiles(const Source *source, const Shape *s, const Tiles *tiles,
                                            float *rows) {
     int64_t across = s->tile_columns(), span = rows_span(*s);
     for (int64_t c = 0; c < s->channels; c += LANES) {
@@ -102,7 +102,7 @@ static void input_tiles(const Source &source, const Shape &s, const Tiles &tiles
 
 // Whole rows of tiles, in their order; writes the rows of the source's gradient that are complete: that
 // of x itself, or that of `scale * x + shift` with its sums, alone and times x: (images, 2, channels).
-MULTIVERSIONED static void input_adjoint_tiles(const Tiles *tiles, const Shape *s, float *rows,
+static void input_adjoint_tiles(const Tiles *tiles, const Shape *s, float *rows,
                                                const Source *source, float *gradient, float *sums) {
     int64_t across = s->tile_columns(), span = rows_span(*s), channels = whole(s->channels);
     for (int64_t c = 0; c < s->channels; c += LANES) {
@@ -257,7 +257,7 @@ INLINE void output_tile(const float *from, int64_t plane, const Shape &s, const 
 
 // Some channels of the output. `moments` is null or takes, for each channel, the mean and the sum of
 // squares around it, then the number of pixels.
-MULTIVERSIONED static void output_tiles(const Tiles *tiles, const Shape *s, const Finish *f,
+static void output_tiles(const Tiles *tiles, const Shape *s, const Finish *f,
                                         float *y, float *moments, int64_t channel, int64_t end) {
     for (int64_t c = channel; c < end; c += LANES) {
         Sums sums{};
@@ -309,7 +309,7 @@ INLINE void output_adjoint_tile(const Incoming &g, const Shape &s, const Positio
     for (int q = 0; q < 36; q++) store(to + q * plane, o[q], LANES);
 }
 
-MULTIVERSIONED static void output_adjoint_tiles(const Incoming *g, const Shape *s,
+static void output_adjoint_tiles(const Incoming *g, const Shape *s,
                                                 const Tiles *tiles) {
     for (int64_t panel = 0; panel < s->channels; panel += PANEL)
         for (int64_t i = 0; i < tiles->count; i++) {

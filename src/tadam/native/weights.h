@@ -12,9 +12,9 @@
 INLINE void store_past_caches(float *to, const Lanes &lanes) {
 #if defined(__SSE__)
     typedef float Quarter __attribute__((vector_size(16)));
-    Quarter parts[4];
+    Quarter parts[LANES / 4];
     std::memcpy(parts, &lanes, sizeof(Lanes));
-    for (int i = 0; i < 4; i++) _mm_stream_ps(to + 4 * i, (__m128)parts[i]);
+    for (int i = 0; i < LANES / 4; i++) _mm_stream_ps(to + 4 * i, (__m128)parts[i]);
 #else
     store(to, lanes, LANES);
 #endif
@@ -30,7 +30,7 @@ INLINE int64_t panel_width(int64_t columns, int64_t panel) {
 INLINE int64_t packed_plane(int64_t depth, int64_t columns) { return spaced(depth * whole(columns)); }
 
 // Packs LANES x LANES of the weights (depth, 3, 3, columns), or of (columns, 3, 3, depth) if `turned`.
-MULTIVERSIONED static void pack_block(const float *w, float *packed, int64_t depth, int64_t columns,
+static void pack_block(const float *w, float *packed, int64_t depth, int64_t columns,
                                       int64_t k, int64_t c, bool turned, bool large) {
     int64_t rows = std::min(LANES, depth - k), count = std::min(LANES, columns - c);
     int64_t panel = c / PANEL, width = panel_width(columns, panel);
@@ -69,7 +69,7 @@ struct Shares {
 };
 
 // The first `count` of a filter's channels.
-MULTIVERSIONED static void unpack_filter(const Shares *s, float *w, int64_t channels, int64_t count) {
+static void unpack_filter(const Shares *s, float *w, int64_t channels, int64_t count) {
     for (int64_t c = 0; c < count; c += LANES) {
         Lanes full[36], half[18], taps[9], more;
         for (int q = 0; q < 36; q++) {

@@ -1,0 +1,37 @@
+"""The libraries for other kinds of processors: those that this one can run pass the same tests."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tadam import native
+
+HERE = Path(__file__).parent
+TESTS = (HERE / "test_convolution.py", HERE.parent / "nn" / "test_fused_native.py")
+
+
+@pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="there is one library here"
+)
+@pytest.mark.parametrize("kind", ["default", "avx2"])
+def test_the_library_of_an_older_processor_agrees_with_pytorch(kind):
+    if not native.available() or torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        pytest.skip("the core was not built, or this processor is an old one itself")
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": kind}
+    which = "from tadam import native; print(native._library()._name)"
+    found = subprocess.run(
+        [sys.executable, "-c", which], env=environment, capture_output=True, text=True, check=True
+    )
+    name = Path(found.stdout.strip()).name
+    assert name.startswith({"default": "_kernels.", "avx2": "_kernels_avx2."}[kind])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+    result = subprocess.run(
+        command, env=environment, cwd=HERE.parents[1], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    assert "skipped" not in result.stdout.splitlines()[-1]
