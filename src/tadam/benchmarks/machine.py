@@ -26,7 +26,7 @@ def machine(threads: int) -> dict[str, Any]:
         "cpu": models[0] if models else platform.processor() or platform.machine(),
         "cores": multiprocessing.cpu_count(),
         "threads": threads,
-        "core": "native" if native.available() else "plain PyTorch",
+        "core": native.core(),
         "torch": torch.__version__,
         "python": platform.python_version(),
     }

@@ -58,6 +58,15 @@ def available() -> bool:
     return _library() is not None
 
 
+def core() -> str:
+    """What computes here: `native AVX512`, `native AVX2`, `native` or `plain PyTorch`."""
+    library = _library()
+    if library is None:
+        return "plain PyTorch"
+    kind = Path(library._name).name.split(".")[0].removeprefix("_kernels")
+    return "native" + kind.upper().replace("_", " ")
+
+
 def accepts(x: Tensor) -> bool:
     """Whether the kernels can work on this tensor, (N, C, H, W)."""
     return (

@@ -141,5 +141,4 @@ def embedded_images(sampler: EpisodeSampler, tasks: int, conditioned: bool) -> i
 def _describe(device: torch.device) -> str:
     if device.type != "cpu":
         return str(device)
-    core = "native core" if native.available() else "plain PyTorch"
-    return f"cpu, {torch.get_num_threads()} threads, {core}"
+    return f"cpu, {torch.get_num_threads()} threads, {native.core()} core"
