@@ -1,5 +1,6 @@
 """docs/performance.md: every derived number in it is computed here again."""
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -128,6 +129,36 @@ def test_one_tasks_share_of_a_step() -> None:
 
 def test_images_that_tasks_share() -> None:
     assert f"embedding each once is {500 * 125 / (20 * 600):.1f} times less work" in TEXT
+
+
+#: What the page calls a measurement, where it says more than the terminal.
+ROWS = {
+    "forward, share of the GEMM rate": "forward / GEMM rate",
+    "forward + backward, share of the GEMM rate": "forward + backward / GEMM rate",
+    "inference, folded, images/s vs onnxruntime": "inference vs onnxruntime",
+    "sampling + augmentation, share of the step": "data + augmentation / step",
+    "evaluation, unconditioned, vs naive": "evaluation vs naive, no TEN",
+    "evaluation, conditioned, vs naive": "evaluation vs naive, TEN",
+    "prediction, folded and batched, vs one image at a time, unfolded": "prediction vs one by one",
+    "fit, in forward passes over the support set, at most": "fit / pass over its images",
+}
+
+
+def test_the_table_is_what_was_measured_and_bold_is_what_misses() -> None:
+    report = json.loads((Path(__file__).parents[1] / "docs" / "bench.json").read_text())
+    values = {(m["name"], m["setting"]): m for m in report["measurements"]}
+    table = PAGE.partition("## Measured")[2].partition("Bold is")[0]
+    for row in re.findall(r"^\| (.*) \|$", table, re.M)[1:]:
+        what, *cells, _ = row.split(" | ")
+        name = ROWS.get(what, what)
+        for width, cell in zip((16, 32, 64), cells, strict=True):
+            found = values[name, f"width {width}"]
+            share = found["unit"] == "share"
+            digits = len(cell.strip("*x%").partition(".")[2])
+            shown = f"{found['value'] * (100 if share else 1):.{digits}f}" + ("%" if share else "x")
+            sign = -1 if found["lower_is_better"] else 1
+            misses = sign * found["value"] < sign * TARGETS[name][width]
+            assert cell == (f"**{shown}**" if misses else shown), (what, width)
 
 
 def test_the_table_has_a_row_for_each_target() -> None:
