@@ -329,11 +329,13 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             }
         }
     }
-#pragma omp parallel for schedule(static) num_threads(int(threads)) if (!plan.at_once())
-    for (int64_t k = plan.at_once() ? filters : 0; k < filters; k++) {
-        const Shares all{shares + k * plan.in_channels, workers, plan.share_floats(),
-                         plan.share_plane()};
-        unpack_filter(&all, gradient_w + k * 9 * channels, channels, channels);
+    if (!plan.at_once()) {
+#pragma omp parallel for schedule(static) num_threads(int(threads))
+        for (int64_t k = 0; k < filters; k++) {
+            const Shares all{shares + k * plan.in_channels, workers, plan.share_floats(),
+                             plan.share_plane()};
+            unpack_filter(&all, gradient_w + k * 9 * channels, channels, channels);
+        }
     }
     if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
 }

@@ -70,9 +70,9 @@ INLINE void store(float *to, const Lanes &lanes, int64_t count) {
     for (int64_t i = 0; i < count; i++) to[i] = lanes[i];
 }
 
-// Comparisons are made of signs and bits: where GCC cannot use one at once, it makes sixteen scalars of it.
+// Comparisons are made of signs and bits: where GCC cannot use one at once, it makes scalars of it.
 
-// All bits set where x is below zero; at zero and beyond none, and any where it is no number.
+// All bits set where x is below zero or -0; none from +0 on, and any where it is no number.
 INLINE void below_zero(Bits &mask, const Lanes &x) { mask = (Bits)x >> 31; }
 
 INLINE void no_number(Bits &mask, const Lanes &x) {
