@@ -15,7 +15,8 @@ static int omp_get_num_threads() { return 1; }
 
 namespace {
 
-constexpr int64_t RUN = 64;  // tiles that a thread takes alone
+constexpr int64_t RUN[] = {32, 64};  // tiles that a thread takes alone, at least and at most:
+constexpr int64_t RUN_FLOATS = 4096;  // as many as have so many values in each plane
 constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights that stay in the cache
 constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
 constexpr int64_t FEW = 32;  // tiles of a thread's turn, together, or a whole row of them
@@ -35,14 +36,15 @@ struct Plan {
          int64_t filters)
         : in{images, height, width, channels}, out{images, height, width, filters},
           threads(threads), in_channels(whole(channels)), out_channels(whole(filters)) {
-        alone = TAPS * in_channels * out_channels <= SMALL_WEIGHTS && tiles() >= 2 * RUN * threads;
+        alone = TAPS * in_channels * out_channels <= SMALL_WEIGHTS && tiles() >= 128 * threads;
         int64_t unit = alone ? in.tile_columns() : in.tiles_per_image();
-        int64_t most = alone ? RUN : SHARED_FLOATS / (TAPS * (in_channels + out_channels));
+        int64_t both = in_channels + out_channels;
+        int64_t most = alone ? std::clamp(RUN_FLOATS / both, RUN[0], RUN[1]) : SHARED_FLOATS / (TAPS * both);
         run = std::min(std::max<int64_t>(1, most / unit) * unit, tiles());
     }
     int64_t tiles() const { return in.tiles(); }
     int64_t workers() const { return alone ? threads : 1; }
-    bool at_once() const { return run == tiles() && run <= BLOCK_TILES; }
+    bool at_once() const { return !alone && run == tiles() && run <= BLOCK_TILES; }
 
     // Scratch memory: each worker's tiles and each thread's rows; then the moments of each part of the
     // output, or each thread's gradient of the weights and other rows, and the sums of each image.
@@ -55,6 +57,10 @@ struct Plan {
     }
     Tiles out_tiles(float *own, int64_t first, int64_t count) const {
         return {first, count, own + TAPS * in_plane(), out_channels, panel(), out_plane()};
+    }
+    // Panels one after the other at the same place, which stays in the cache.
+    Tiles out_panel(float *own, int64_t first, int64_t count) const {
+        return {first, count, own + TAPS * in_plane(), out_channels, 0, panel()};
     }
     // Each worker's gradient of the transformed weights, or each thread's block of it.
     int64_t share_plane() const { return at_once() ? BLOCK * PANEL : spaced(out.channels * in_channels); }
@@ -205,9 +211,9 @@ void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int6
         for (int64_t first = 0; first < plan.tiles(); first += plan.run) {
             float *own = scratch + omp_get_thread_num() * plan.tile_floats();
             int64_t count = std::min(plan.run, plan.tiles() - first);
-            Tiles v = plan.in_tiles(own, first, count), m = plan.out_tiles(own, first, count);
+            Tiles v = plan.in_tiles(own, first, count), m = plan.out_panel(own, first, count);
             input_tiles(source, plan.in, v, plan.own_rows(scratch));
-            for (int64_t n = 0; n < panels(filters); n++) {  // a panel at a time stays in the cache
+            for (int64_t n = 0; n < panels(filters); n++) {
                 for (int64_t q = 0; q < TAPS; q++) multiply(v, channels, packed, m, q, n);
                 finished(m, first, 0, n * PANEL, (n + 1) * PANEL);
             }

@@ -9,27 +9,22 @@
 
 namespace {
 
-constexpr int64_t CHUNK = 256;  // rows; 64 channels of them stay in the first-level cache
+constexpr int64_t CHUNK = 256;  // rows
 
 int64_t chunks_of(int64_t rows) { return (rows + CHUNK - 1) / CHUNK; }
 
-static void moments_chunk(const float *x, const float *shift, double *sums, int64_t rows,
-                                  int64_t channels) {
-    for (int64_t c = 0; c < channels; c += LANES) {
-        int64_t count = std::min(LANES, channels - c);
-        Lanes sum{}, square{}, origin, value;
-        load(origin, shift + c, count);
-        for (int64_t r = 0; r < rows; r++) {
+// sums: (2, channels), of the distances from `origin` and of their squares, added to.
+static void moments_chunk(const float *x, const float *origin, float *sums, int64_t rows,
+                          int64_t channels) {
+    for (int64_t r = 0; r < rows; r++)
+        for_lanes(channels, WORK {
+            Lanes value, from;
             load(value, x + r * channels + c, count);
-            value -= origin;
-            sum += value;
-            square += value * value;
-        }
-        for (int64_t i = 0; i < count; i++) {
-            sums[c + i] = sum[i];
-            sums[channels + c + i] = square[i];
-        }
-    }
+            load(from, origin + c, count);
+            value -= from;
+            add_to(sums + c, value, count);
+            add_to(sums + channels + c, value * value, count);
+        });
 }
 
 // The value before the activation: scale * x + shift, plus the same of the shortcut if there is one.
@@ -44,7 +39,7 @@ struct Unit {
 };
 
 struct Scales {
-    Lanes scale, shift, side_scale, side_shift;
+    Lanes scale, shift, side_scale{}, side_shift{};
 };
 
 INLINE void load_scales(Scales &s, const Unit &u, int64_t c, int64_t count) {
@@ -67,59 +62,46 @@ INLINE void before_activation(Lanes &out, const Unit &u, const Scales &s, int64_
 }
 
 static void forward_chunk(const Unit *u, float *y, int64_t rows) {
-    for (int64_t c = 0; c < u->channels; c += LANES) {
-        int64_t count = std::min(LANES, u->channels - c);
-        Scales scales;
-        load_scales(scales, *u, c, count);
-        for (int64_t at = c; at < rows * u->channels; at += u->channels) {
+    for (int64_t r = 0; r < rows; r++)
+        for_lanes(u->channels, WORK {
+            int64_t at = r * u->channels + c;
+            Scales scales;
             Lanes value, out, slope;
+            load_scales(scales, *u, c, count);
             before_activation(value, *u, scales, at, count);
             activate(out, slope, value, u->relu);
             store(y + at, out, count);
-        }
-    }
+        });
 }
 
-// Sums of the gradient before the activation, alone and times both inputs, for one group of channels.
-struct Sums {
-    Lanes alone, with_main, with_side;
-};
-
-INLINE void add_to(Sums &sums, const Lanes &gradient, const Unit &u, int64_t at, int64_t count) {
+// Sums of the gradient before the activation, alone and times both inputs: (3, channels), added to.
+INLINE void add_sums(float *sums, const Lanes &gradient, const Unit &u, int64_t at, int64_t c,
+                     int64_t count) {
     Lanes x;
     load(x, u.main.x + at, count);
-    sums.alone += gradient;
-    sums.with_main += gradient * x;
+    add_to(sums + c, gradient, count);
+    add_to(sums + u.channels + c, gradient * x, count);
     if (u.side.x) {
         load(x, u.side.x + at, count);
-        sums.with_side += gradient * x;
+        add_to(sums + 2 * u.channels + c, gradient * x, count);
     }
-}
-
-INLINE void store_sums(float *to, const Sums &sums, int64_t channels, int64_t count) {
-    store(to, sums.alone, count);
-    store(to + channels, sums.with_main, count);
-    store(to + 2 * channels, sums.with_side, count);
 }
 
 static void backward_chunk(const Unit *u, const float *gradient, float *out, float *sums,
-                                   int64_t rows) {
-    for (int64_t c = 0; c < u->channels; c += LANES) {
-        int64_t count = std::min(LANES, u->channels - c);
-        Scales scales;
-        Sums total{};
-        load_scales(scales, *u, c, count);
-        for (int64_t at = c; at < rows * u->channels; at += u->channels) {
+                           int64_t rows) {
+    for (int64_t r = 0; r < rows; r++)
+        for_lanes(u->channels, WORK {
+            int64_t at = r * u->channels + c;
+            Scales scales;
             Lanes value, active, slope, g;
+            load_scales(scales, *u, c, count);
             before_activation(value, *u, scales, at, count);
             activate(active, slope, value, u->relu);
             load(g, gradient + at, count);
             g *= slope;
             store(out + at, g, count);
-            add_to(total, g, *u, at, count);
-        }
-        store_sums(sums + c, total, u->channels, count);
-    }
+            add_sums(sums, g, *u, at, c, count);
+        });
 }
 
 // Two rows of pixels that are pooled to one; at a lower edge in ceil mode there may be only one.
@@ -129,13 +111,12 @@ struct Pooled {
 };
 
 static void pooled_forward_row(const Unit *u, const Pooled *p, float *y) {
-    for (int64_t c = 0; c < u->channels; c += LANES) {
-        int64_t count = std::min(LANES, u->channels - c);
-        Scales scales;
-        load_scales(scales, *u, c, count);
-        for (int64_t z = 0; z < p->out_width; z++) {
+    for (int64_t z = 0; z < p->out_width; z++) {
+        int columns = 2 * z + 1 < p->width ? 2 : 1;
+        for_lanes(u->channels, WORK {
+            Scales scales;
             Lanes most{};
-            int columns = 2 * z + 1 < p->width ? 2 : 1;
+            load_scales(scales, *u, c, count);
             for (int i = 0; i < p->rows; i++)
                 for (int j = 0; j < columns; j++) {
                     Lanes value, out, slope;
@@ -148,22 +129,20 @@ static void pooled_forward_row(const Unit *u, const Pooled *p, float *y) {
                     replace(most, better, out);
                 }
             store(y + z * u->channels + c, most, count);
-        }
+        });
     }
 }
 
 // The gradient goes to the first of the largest; the pixels that no window covers get none.
-static void pooled_backward_row(const Unit *u, const Pooled *p, const float *gradient,
-                                        float *out, float *sums) {
-    for (int64_t c = 0; c < u->channels; c += LANES) {
-        int64_t count = std::min(LANES, u->channels - c);
-        Scales scales;
-        Sums total{};
-        load_scales(scales, *u, c, count);
-        for (int64_t z = 0; z < p->out_width; z++) {
+static void pooled_backward_row(const Unit *u, const Pooled *p, const float *gradient, float *out,
+                                float *sums) {
+    for (int64_t z = 0; z < p->out_width; z++) {
+        int columns = 2 * z + 1 < p->width ? 2 : 1;
+        for_lanes(u->channels, WORK {
+            Scales scales;
             Lanes most{}, slopes[4], g;
             Bits chosen{};
-            int columns = 2 * z + 1 < p->width ? 2 : 1;
+            load_scales(scales, *u, c, count);
             for (int i = 0; i < p->rows; i++)
                 for (int j = 0; j < columns; j++) {
                     Lanes value, active;
@@ -183,21 +162,21 @@ static void pooled_backward_row(const Unit *u, const Pooled *p, const float *gra
                     Bits here = ((chosen ^ (2 * i + j)) - 1) >> 31;
                     Lanes own = (Lanes)((Bits)(g * slopes[2 * i + j]) & here);
                     store(out + at, own, count);
-                    add_to(total, own, *u, at, count);
+                    add_sums(sums, own, *u, at, c, count);
                 }
-        }
-        for (int i = 0; i < p->rows; i++)
-            for (int64_t z = 2 * p->out_width; z < p->width; z++)
-                store(out + (i * p->width + z) * u->channels + c, Lanes{}, count);
-        store_sums(sums + c, total, u->channels, count);
+        });
     }
+    int64_t covered = 2 * p->out_width, rest = std::max<int64_t>(0, p->width - covered);
+    for (int i = 0; i < p->rows; i++)
+        std::memset(out + (i * p->width + covered) * u->channels, 0,
+                    rest * u->channels * sizeof(float));
 }
 
 static void combine_chunk(const float *g, const float *x, const float *a, const float *b,
-                                  const float *d, float *out, int64_t rows, int64_t channels) {
+                          const float *d, float *out, int64_t rows, int64_t channels) {
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < channels; c += LANES) {
-            int64_t count = std::min(LANES, channels - c), at = r * channels + c;
+        for_lanes(channels, WORK {
+            int64_t at = r * channels + c;
             Lanes gradient, value, p, q, s;
             load(gradient, g + at, count);
             load(value, x + at, count);
@@ -205,7 +184,7 @@ static void combine_chunk(const float *g, const float *x, const float *a, const 
             load(q, b + c, count);
             load(s, d + c, count);
             store(out + at, p * gradient + q * value + s, count);
-        }
+        });
 }
 
 Unit unit_at(const float *x, const float *scale, const float *shift, const float *side,
@@ -239,7 +218,7 @@ extern "C" {
 void tadam_moments(const float *x, float *mean, float *variance, int64_t rows, int64_t channels,
                    int64_t threads) {
     int64_t chunks = chunks_of(rows);
-    std::vector<double> parts(chunks * 2 * channels);
+    std::vector<float> parts(chunks * 2 * channels);
 #pragma omp parallel for schedule(static) num_threads(int(threads))
     for (int64_t k = 0; k < chunks; k++)
         moments_chunk(x + k * CHUNK * channels, x, parts.data() + k * 2 * channels,

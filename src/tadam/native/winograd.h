@@ -50,12 +50,12 @@ INLINE Position position(const Shape &s, int64_t tile) {
 INLINE void transform_input(const Lanes *d, int in, Lanes *o, int out) {
     Lanes d0 = d[0], d1 = d[in], d2 = d[2 * in], d3 = d[3 * in], d4 = d[4 * in], d5 = d[5 * in];
     Lanes a = d4 - 4 * d2, b = d3 - 4 * d1, c = d4 - d2, e = 2 * (d3 - d1);
-    o[0] = 4 * d0 - 5 * d2 + d4;
+    o[0] = d4 - 5 * d2 + 4 * d0;
     o[out] = a + b;
     o[2 * out] = a - b;
     o[3 * out] = c + e;
     o[4 * out] = c - e;
-    o[5 * out] = 4 * d1 - 5 * d3 + d5;
+    o[5 * out] = d5 - 5 * d3 + 4 * d1;
 }
 
 // B: 6 -> 6
