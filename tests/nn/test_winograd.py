@@ -1,5 +1,7 @@
 """Winograd's convolution in plain PyTorch against the direct one in float64."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -29,7 +31,7 @@ def direct(x, weight):
 @pytest.mark.parametrize("buffer", [winograd._BUFFER, 1])
 @pytest.mark.parametrize(
     ("images", "channels", "filters", "height", "width"),
-    [(3, 128, 130, 4, 4), (2, 140, 128, 9, 7), (1, 128, 128, 1, 5), (5, 128, 128, 8, 12)],
+    [(3, 256, 260, 4, 4), (2, 270, 256, 9, 7), (1, 256, 256, 1, 5), (5, 256, 256, 8, 12)],
 )
 def test_output_and_gradients_agree_with_float64(
     images, channels, filters, height, width, buffer, monkeypatch
@@ -49,27 +51,56 @@ def test_output_and_gradients_agree_with_float64(
     "change",
     [
         lambda x, w: (x.double(), w.double()),
-        lambda x, w: (x[:, :64], w[:, :64]),
-        lambda x, w: (x, w[:64]),
+        lambda x, w: (x[:, :128], w[:, :128]),
+        lambda x, w: (x, w[:128]),
         lambda x, w: (x[:0], w),
     ],
 )
 def test_all_else_is_pytorchs(change):
-    x, weight = change(draw(2, 128, 8, 8), draw(128, 128, 3, 3))
+    x, weight = change(draw(2, 256, 8, 8), draw(256, 256, 3, 3))
     assert torch.equal(conv3x3(x, weight), direct(x, weight))
 
 
 def test_an_input_that_is_not_channels_last():
-    x, weight = draw(2, 128, 8, 8).contiguous(), draw(128, 128, 3, 3).contiguous()
+    x, weight = draw(2, 256, 8, 8).contiguous(), draw(256, 256, 3, 3).contiguous()
     expected = direct(x.double(), weight.double())
     assert (conv3x3(x, weight) - expected).abs().max() <= 3e-5 * expected.abs().max()
 
 
 def test_a_changed_weight_is_transformed_again():
-    x, weight = draw(1, 128, 4, 4), draw(128, 128, 3, 3)
+    x, weight = draw(1, 256, 4, 4), draw(256, 256, 3, 3)
     with constant_weights():
         first = conv3x3(x, weight)
         assert torch.equal(conv3x3(x, weight), first)
     weight *= 2
     with constant_weights():
         torch.testing.assert_close(conv3x3(x, weight), 2 * first)
+
+
+def test_memory_of_inference_mode_serves_training_too():
+    x, weight = draw(2, 256, 8, 8), draw(256, 256, 3, 3)
+    held, winograd._scratch._held = winograd._scratch._held, {}
+    try:
+        with torch.inference_mode():
+            first = conv3x3(x, weight)
+        second = results(conv3x3, x, weight, torch.ones_like(x))[0]
+    finally:
+        winograd._scratch._held = held
+    assert torch.equal(first, second)
+
+
+def test_threads_do_not_share_memory():
+    x, weight = [draw(4, 256, 8, 8, seed=s) for s in range(4)], draw(256, 256, 3, 3)
+    alone = [conv3x3(images, weight) for images in x]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(10):
+            for a, b in zip(alone, pool.map(conv3x3, x, [weight] * 4), strict=True):
+                assert torch.equal(a, b)
+
+
+def test_a_result_is_not_changed_by_the_next():
+    x, weight = draw(2, 256, 8, 8), draw(256, 256, 3, 3)
+    first = conv3x3(x, weight)
+    kept = first.clone()
+    conv3x3(-x, weight)
+    assert torch.equal(first, kept)

@@ -4,6 +4,8 @@ Transform, 36 matrix products, transform back: a quarter of the multiplications 
 2015). Transforms are matrix products too, which pays where channels are many.
 """
 
+import math
+import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -16,9 +18,31 @@ from tadam.constant_weights import reused
 from tadam.nn.first_order import refuse_second_order
 
 #: Fewer channels than this are quicker by PyTorch's own convolution.
-_LEAST_CHANNELS = 128
+_LEAST_CHANNELS = 256
 #: Bytes of transformed images at a time.
-_BUFFER = 64 * 2**20
+_BUFFER = 16 * 2**20
+
+
+class _Scratch(threading.local):
+    """Memory of each thread for what lies between two steps, the same at every call.
+
+    Memory of its own for each step would not be in the cache: the steps would take twice as long.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        """A tensor whose values are whatever the last user of the name left."""
+        size = math.prod(shape)
+        held = self._held.get(name)
+        if held is None or held.numel() < size:
+            with torch.inference_mode(False):  # what is made inside could not be used outside
+                held = self._held[name] = torch.empty(size)
+        return held[:size].view(shape)
+
+
+_scratch = _Scratch()
 
 
 @cache
@@ -53,59 +77,78 @@ def _weights(weight: Tensor) -> Tensor:
 
 
 def _rows_and_columns(x: Tensor) -> tuple[int, int]:
-    """4x4 tiles of an image, (…, H, W)."""
-    return -(-x.shape[-2] // 4), -(-x.shape[-1] // 4)
+    """4x4 tiles of an image, (N, H, W, C)."""
+    return -(-x.shape[1] // 4), -(-x.shape[2] // 4)
 
 
 def _input(x: Tensor) -> Tensor:
-    """(N, C, H, W) -> (36, tiles, C): the 6x6 patches around each tile, transformed."""
-    images, channels, height, width = x.shape
+    """(N, H, W, C) -> (36, tiles, C): the 6x6 patches around each tile, transformed."""
+    images, height, width, channels = x.shape
     rows, columns = _rows_and_columns(x)
-    border = (0, 0, 1, 4 * columns + 1 - width, 1, 4 * rows + 1 - height)
-    padded = F.pad(x.permute(0, 2, 3, 1), border)
+    padded = _scratch("padded", images, 4 * rows + 2, 4 * columns + 2, channels).zero_()
+    padded[:, 1 : height + 1, 1 : width + 1] = x
     n, h, w, c = padded.stride()
-    patches = padded.as_strided((6, 6, images, rows, columns, channels), (h, w, n, 4 * h, 4 * w, c))
-    return (_transforms()[1] @ patches.reshape(36, -1)).view(36, -1, channels)
+    overlapping = padded.as_strided(
+        (6, 6, images, rows, columns, channels), (h, w, n, 4 * h, 4 * w, c)
+    )
+    patches = _scratch("patches", *overlapping.shape).copy_(overlapping).view(36, -1)
+    v = torch.mm(_transforms()[1], patches, out=_scratch("input", *patches.shape))
+    return v.view(36, -1, channels)
 
 
-def _input_adjoint(v: Tensor, like: Tensor) -> Tensor:
-    """(36, tiles, C) -> (N, C, H, W): patches overlap by two pixels, which are added up."""
-    images, channels, height, width = like.shape
-    rows, columns = _rows_and_columns(like)
-    patches = (_transforms()[1].T @ v.view(36, -1)).view(6, 6, images, rows, columns, channels)
+def _input_adjoint(v: Tensor, x: Tensor) -> None:
+    """(36, tiles, C) -> x, (N, H, W, C): patches overlap by two pixels, which are added up."""
+    images, height, width, channels = x.shape
+    rows, columns = _rows_and_columns(x)
+    flat = v.view(36, -1)
+    patches = torch.mm(_transforms()[1].T, flat, out=_scratch("patches", *flat.shape))
+    patches = patches.view(6, 6, images, rows, columns, channels)
     patches = patches.permute(2, 3, 0, 4, 1, 5)  # (N, rows, 6, columns, 6, C)
-    total = v.new_zeros(images, rows + 1, 4, columns + 1, 4, channels)
+    total = _scratch("total", images, rows + 1, 4, columns + 1, 4, channels).zero_()
     total[:, :-1, :, :-1] += patches[:, :, :4, :, :4]
     total[:, 1:, :2, :-1] += patches[:, :, 4:, :, :4]
     total[:, :-1, :, 1:, :2] += patches[:, :, :4, :, 4:]
     total[:, 1:, :2, 1:, :2] += patches[:, :, 4:, :, 4:]
     padded = total.view(images, 4 * rows + 4, 4 * columns + 4, channels)
-    return padded[:, 1 : height + 1, 1 : width + 1].permute(0, 3, 1, 2)
+    x.copy_(padded[:, 1 : height + 1, 1 : width + 1])
 
 
-def _output(m: Tensor, like: Tensor) -> Tensor:
-    """(36, tiles, K) -> (N, K, H, W)."""
-    rows, columns = _rows_and_columns(like)
-    tiles = (_transforms()[2] @ m.view(36, -1)).view(4, 4, len(like), rows, columns, -1)
-    y = tiles.permute(2, 3, 0, 4, 1, 5).reshape(len(like), 4 * rows, 4 * columns, -1)
-    return y[:, : like.shape[2], : like.shape[3]].permute(0, 3, 1, 2)
+def _output(m: Tensor, y: Tensor) -> None:
+    """(36, tiles, K) -> y, (N, H, W, K)."""
+    images, height, width, filters = y.shape
+    rows, columns = _rows_and_columns(y)
+    flat = m.view(36, -1)
+    tiles = torch.mm(_transforms()[2], flat, out=_scratch("pixels", 16, flat.shape[1]))
+    tiles = tiles.view(4, 4, images, rows, columns, filters).permute(2, 3, 0, 4, 1, 5)
+    if (height, width) == (4 * rows, 4 * columns):
+        y.view(tiles.shape).copy_(tiles)
+    else:
+        whole = tiles.reshape(images, 4 * rows, 4 * columns, filters)
+        y.copy_(whole[:, :height, :width])
 
 
 def _output_adjoint(grad: Tensor) -> Tensor:
-    """(N, K, H, W) -> (36, tiles, K)."""
-    images, filters, height, width = grad.shape
+    """(N, H, W, K) -> (36, tiles, K)."""
+    images, height, width, filters = grad.shape
     rows, columns = _rows_and_columns(grad)
-    padded = F.pad(grad.permute(0, 2, 3, 1), (0, 0, 0, 4 * columns - width, 0, 4 * rows - height))
-    tiles = padded.reshape(images, rows, 4, columns, 4, filters).permute(2, 4, 0, 1, 3, 5)
-    return (_transforms()[2].T @ tiles.reshape(16, -1)).view(36, -1, filters)
+    whole = F.pad(grad, (0, 0, 0, 4 * columns - width, 0, 4 * rows - height))
+    tiles = whole.reshape(images, rows, 4, columns, 4, filters).permute(2, 4, 0, 1, 3, 5)
+    pixels = _scratch("pixels", *tiles.shape).copy_(tiles).view(16, -1)
+    m = torch.mm(_transforms()[2].T, pixels, out=_scratch("output", 36, pixels.shape[1]))
+    return m.view(36, -1, filters)
 
 
-def _parts(x: Tensor, channels: int) -> Iterator[slice]:
-    """Ranges of images whose transforms fit into the buffer."""
+def _parts(x: Tensor, weight: Tensor) -> Iterator[slice]:
+    """Ranges of the images (N, H, W, C) whose transforms fit into the buffer."""
     rows, columns = _rows_and_columns(x)
-    count = max(1, _BUFFER // (36 * 4 * channels * rows * columns))
+    count = max(1, _BUFFER // (36 * 4 * max(weight.shape[:2]) * rows * columns))
     for start in range(0, len(x), count):
         yield slice(start, start + count)
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    """(N, C, H, W) -> (N, H, W, C)."""
+    return x.permute(0, 2, 3, 1)
 
 
 class _Winograd(torch.autograd.Function):
@@ -113,28 +156,32 @@ class _Winograd(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         u = reused(weight, "winograd", lambda: _weights(weight))
-        parts = [
-            _output(torch.bmm(_input(x[part]), u.mT), x[part])
-            for part in _parts(x, max(weight.shape[:2]))
-        ]
-        return torch.cat(parts).contiguous(memory_format=torch.channels_last)
+        x = _channels_last(x)
+        y = x.new_empty(*x.shape[:3], len(weight))
+        for part in _parts(x, weight):
+            v = _input(x[part])
+            m = torch.bmm(v, u.mT, out=_scratch("output", 36, v.shape[1], len(weight)))
+            _output(m, y[part])
+        return y.permute(0, 3, 1, 2)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor]:
         refuse_second_order()
         x, weight = ctx.saved_tensors
         u = reused(weight, "winograd", lambda: _weights(weight))
-        grad_u, grad_x = torch.zeros_like(u), []
-        for part in _parts(x, max(weight.shape[:2])):
+        x, grad = _channels_last(x), _channels_last(grad)
+        grad_u = torch.zeros_like(u)
+        grad_x = x.new_empty(x.shape) if ctx.needs_input_grad[0] else None
+        for part in _parts(x, weight):
             m = _output_adjoint(grad[part])
-            grad_u.baddbmm_(m.mT, _input(x[part]))
-            if ctx.needs_input_grad[0]:
-                grad_x.append(_input_adjoint(torch.bmm(m, u), x[part]))
+            v = _input(x[part])
+            grad_u.baddbmm_(m.mT, v)
+            if grad_x is not None:
+                _input_adjoint(torch.bmm(m, u, out=v), grad_x[part])
         taps = _transforms()[0].T @ grad_u.view(36, -1)
         grad_weight = taps.view(3, 3, *weight.shape[:2]).permute(2, 3, 0, 1)
-        last = torch.channels_last
-        of_x = torch.cat(grad_x).contiguous(memory_format=last) if grad_x else None
-        return of_x, grad_weight.contiguous(memory_format=last)
+        of_x = grad_x.permute(0, 3, 1, 2) if grad_x is not None else None
+        return of_x, grad_weight.contiguous(memory_format=torch.channels_last)
 
 
 def conv3x3(x: Tensor, weight: Tensor) -> Tensor:
