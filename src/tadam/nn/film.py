@@ -32,7 +32,7 @@ def film(x: Tensor, gamma: Tensor, beta: Tensor, out: Tensor | None = None) -> T
         `gamma * x + beta`, (T*N, C, H, W), in the memory format of `x`.
     """
     check_modulation(len(x), x.shape[1], gamma, beta)
-    per_image = len(x) // len(gamma)
-    scale = gamma.repeat_interleave(per_image, dim=0)[:, :, None, None]  # (T*N, C, 1, 1)
-    shift = beta.repeat_interleave(per_image, dim=0)[:, :, None, None]
-    return torch.addcmul(shift, x, scale, out=out)
+    if len(gamma) > 1:  # the vectors of one task go to all images as they are
+        per_image = len(x) // len(gamma)
+        gamma, beta = (v.repeat_interleave(per_image, dim=0) for v in (gamma, beta))  # (T*N, C)
+    return torch.addcmul(beta[:, :, None, None], x, gamma[:, :, None, None], out=out)
