@@ -15,8 +15,9 @@ static int omp_get_num_threads() { return 1; }
 
 namespace {
 
-constexpr int64_t RUN[] = {32, 64};  // tiles that a thread takes alone, at least and at most:
-constexpr int64_t RUN_FLOATS = 4096;  // as many as have so many values in each plane
+constexpr int64_t ENOUGH = 128;  // tiles for each thread to work alone
+constexpr int64_t RUN_FLOATS = 4096;  // of each plane of the tiles that a thread takes alone, if they
+constexpr int64_t RUN[] = {32, 64};  // are at least and at most so many
 constexpr int64_t SMALL_WEIGHTS = 640 * 1024;  // floats of transformed weights that stay in the cache
 constexpr int64_t SHARED_FLOATS = 8 * 1024 * 1024;  // of transformed tiles at a time, together
 constexpr int64_t FEW = 32;  // tiles of a thread's turn, together, or a whole row of them
@@ -36,10 +37,11 @@ struct Plan {
          int64_t filters)
         : in{images, height, width, channels}, out{images, height, width, filters},
           threads(threads), in_channels(whole(channels)), out_channels(whole(filters)) {
-        alone = TAPS * in_channels * out_channels <= SMALL_WEIGHTS && tiles() >= 128 * threads;
+        alone = TAPS * in_channels * out_channels <= SMALL_WEIGHTS && tiles() >= ENOUGH * threads;
         int64_t unit = alone ? in.tile_columns() : in.tiles_per_image();
         int64_t both = in_channels + out_channels;
-        int64_t most = alone ? std::clamp(RUN_FLOATS / both, RUN[0], RUN[1]) : SHARED_FLOATS / (TAPS * both);
+        int64_t most = alone ? std::clamp(RUN_FLOATS / both, RUN[0], RUN[1])
+                             : SHARED_FLOATS / (TAPS * both);
         run = std::min(std::max<int64_t>(1, most / unit) * unit, tiles());
     }
     int64_t tiles() const { return in.tiles(); }
