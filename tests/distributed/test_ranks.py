@@ -138,21 +138,30 @@ def test_two_processes_learn_what_one_learns_from_all_tasks(
     assert 0 < sum("auxiliary_loss" in record for record in ours) < STEPS
 
 
-def test_a_killed_rank_is_noticed_and_the_run_goes_on_from_the_last_checkpoint(
-    images: Path, pair: Path, tmp_path: Path
-) -> None:
-    script, out = tmp_path / "dies.py", tmp_path / "killed"
+def dying_run(
+    images: Path, out: Path, size: int, restarts: int, rank: int
+) -> subprocess.CompletedProcess[str]:
+    """A run under the real torchrun, one of whose processes dies at its first try."""
+    script = out.parent / "dies.py"
     script.write_text(DIES)
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    torchrun = ["torch.distributed.run", "--standalone"]
+    torchrun += [f"--nproc-per-node={size}", f"--max-restarts={restarts}"]
     command = train_arguments(images, out, *arguments(TASKWISE))
-    process = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", *torchrun, script, *command],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "DYING_RANK": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "DYING_RANK": str(rank)},
         check=False,
         text=True,
         capture_output=True,
         timeout=300,
     )
+
+
+def test_a_killed_rank_is_noticed_and_the_run_goes_on_from_the_last_checkpoint(
+    images: Path, pair: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "killed"
+    process = dying_run(images, out, size=2, restarts=1, rank=1)
     stderr = process.stderr
     assert process.returncode == 0, stderr
     assert "error: rank 0 lost another process of this run" in stderr
@@ -161,6 +170,22 @@ def test_a_killed_rank_is_noticed_and_the_run_goes_on_from_the_last_checkpoint(
     for name in ("last.safetensors", "best.safetensors"):
         assert_close(out / name, pair / name, 0.0)
     assert [r["step"] for r in read_log(out)] == [r["step"] for r in read_log(pair)]
+
+
+def test_a_restarted_process_goes_on_with_its_own_run_but_not_with_one_that_it_found(
+    images: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "killed"
+    assert dying_run(images, out, size=1, restarts=0, rank=0).returncode != 0
+    left = (out / "last.safetensors").read_bytes()
+    for size in (1, 2):  # refused at the first attempt, and so at the second
+        found = dying_run(images, out, size, restarts=1, rank=0)
+        assert found.returncode != 0
+        assert found.stderr.count("--resume") == 2, found.stderr
+        assert (out / "last.safetensors").read_bytes() == left
+    own = dying_run(images, tmp_path / "own", size=1, restarts=1, rank=0)
+    assert own.returncode == 0, own.stderr
+    assert f"going on after step 4 of {STEPS}" in own.stderr
 
 
 def test_sigterm_to_one_leaves_a_checkpoint_that_any_number_can_go_on_from(

@@ -4,11 +4,9 @@ Every process ("rank") goes through the same steps and takes its own share of ea
 reads and writes the run folder and speaks.
 """
 
-import itertools
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from datetime import timedelta
 from types import FrameType
 from typing import Any, TypeVar
@@ -25,7 +23,6 @@ from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.interruption import on_terminate
 
 T = TypeVar("T")
-_ATTEMPTS = itertools.count(1)
 #: How long a rank waits for another, which may be reading a large data set for the first time; one
 #: that dies is noticed at once, by its closed connection.
 _PATIENCE = timedelta(hours=3)
@@ -39,16 +36,33 @@ class Ranks:
     Words and decisions travel over gloo, which never waits for a GPU; tensors over gloo or NCCL.
     """
 
-    def __init__(self, here: Place | None = None) -> None:
+    def __init__(
+        self,
+        here: Place | None = None,
+        store: dist.Store | None = None,  # type: ignore[name-defined]
+    ) -> None:
         here = here or Place()
-        self.rank, self.size, self.restarted = here.rank, here.size, here.restarted
-        self._local_rank = here.local_rank
+        self.rank, self.size, self._local_rank = here.rank, here.size, here.local_rank
+        self._store = store
         self._nccl: dist.ProcessGroup | None = None
 
     @property
     def first(self) -> bool:
         """Whether this is the process that writes and speaks."""
         return self.rank == 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the work had begun before torchrun started these processes anew.
+
+        An attempt that was refused is restarted as well, and must not go on with what it found.
+        """
+        return self._store is not None and bool(self._store.check(["begun"]))
+
+    def begin(self) -> None:
+        """From now on, another attempt goes on where this one ends."""
+        if self._store is not None:
+            self._store.set("begun", "")
 
     def share(self, total: int) -> range:
         """This rank's part of the numbers from 0 up to `total`."""
@@ -176,7 +190,7 @@ def torchrun_ranks(remedy: str) -> Iterator[Ranks]:
     """
     here = place()
     if here.size == 1:
-        yield Ranks(here)
+        yield Ranks(here, next(rendezvous("env://"))[0] if here.launched else None)
         return
     previous = on_terminate(_end)
     try:
@@ -186,8 +200,7 @@ def torchrun_ranks(remedy: str) -> Iterator[Ranks]:
         dist.init_process_group(
             "gloo", store=own, rank=here.rank, world_size=here.size, timeout=_PATIENCE
         )
-        # More attempts than this process has made: others came before it.
-        yield Ranks(replace(here, restarted=number > next(_ATTEMPTS)))
+        yield Ranks(here, store)
     except BaseException as error:
         if not _broken_off(error):
             _leave()

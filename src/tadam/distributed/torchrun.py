@@ -12,19 +12,19 @@ class Place:
         rank: Its number among all; number 0 writes files and speaks.
         size: How many there are.
         local_rank: Its number on this machine, and so its GPU.
-        restarted: Whether torchrun has started the processes anew after one of them died.
+        launched: Whether torchrun started it.
     """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    restarted: bool = False
+    launched: bool = False
 
 
 def place() -> Place:
     """Where this process stands; alone, unless torchrun started it."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return Place()
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
-    rank, size, local_rank, restarts = (int(os.environ[name]) for name in names)
-    return Place(rank, size, local_rank, restarts > 0)
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    rank, size, local_rank = (int(os.environ[name]) for name in names)
+    return Place(rank, size, local_rank, launched=True)

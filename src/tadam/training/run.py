@@ -88,7 +88,7 @@ def train(
         with ranks.agreed():
             config = resolve(recipe, settings, dataset)
             if ranks.first:
-                resume = resume or ranks.restarted
+                resume = resume or ranks.begun
                 check_run_folder(folder, config, resume)
         ranks.first_here(lambda: load_splits(config.data, reading))
         with ranks.agreed():
@@ -159,6 +159,7 @@ class _Run:
                     stack.enter_context(locked(self.folder / LOCK, self.folder))
                     check_run_folder(self.folder, self.config, resume)  # nobody came in between
                     log = self._open()
+                    self.ranks.begin()
             return self._run(log)
 
     def _run(self, log: RunLog | None) -> TrainingResult:
