@@ -125,7 +125,7 @@ INLINE void reciprocal(Lanes &out, const Lanes &x) {
     }
 }
 
-// 1 / (1 + exp(-x)), with exp as 2^n times a polynomial on [-ln2/2, ln2/2]; relative error 3e-7.
+// 1 / (1 + exp(-x)), with exp as 2^n times a polynomial on [-ln2/2, ln2/2]; relative error below 5e-7.
 INLINE void sigmoid(Lanes &out, const Lanes &x) {
     const Lanes most = Lanes{} + 87.0f, least = Lanes{} - 87.0f;  // exp stays a normal float
     Lanes z = most < x ? most : x;

@@ -1,8 +1,8 @@
-"""What follows a convolution in training, as one step of autograd that remembers only its inputs.
+"""What follows a convolution in training, as one step of autograd that remembers little.
 
 Plain autograd keeps the outputs of batch norm, FiLM, sum, swish and max-pool for the backward pass,
-which is most of the memory of a training step. Here they are computed again from what the
-convolutions gave.
+which is most of the memory of a training step. Here only where the maxima were is kept, and all
+else is computed again from what the convolutions gave.
 """
 
 from collections.abc import Sequence
