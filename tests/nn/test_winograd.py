@@ -31,12 +31,13 @@ def direct(x, weight):
 @pytest.mark.parametrize("buffer", [winograd._BUFFER, 1])
 @pytest.mark.parametrize(
     ("images", "channels", "filters", "height", "width"),
-    [(3, 256, 260, 4, 4), (2, 270, 256, 9, 7), (1, 256, 256, 1, 5), (5, 256, 256, 8, 12)],
+    [(3, 256, 260, 4, 4), (2, 70, 64, 9, 7), (1, 3, 5, 1, 5), (5, 64, 32, 8, 12), (2, 1, 1, 3, 2)],
 )
 def test_output_and_gradients_agree_with_float64(
     images, channels, filters, height, width, buffer, monkeypatch
 ):
     monkeypatch.setattr(winograd, "_BUFFER", buffer)  # with 1, an image at a time
+    monkeypatch.setattr(winograd, "_pays", lambda *shape: True)
     x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
     grad = draw(images, filters, height, width, seed=2)
     ours = results(conv3x3, x, weight, grad)
@@ -51,10 +52,13 @@ def test_output_and_gradients_agree_with_float64(
     "change",
     [
         lambda x, w: (x.double(), w.double()),
-        lambda x, w: (x[:, :128], w[:, :128]),
-        lambda x, w: (x, w[:128]),
+        lambda x, w: (x[:, :64], w[:, :64]),
+        lambda x, w: (x, w[:64]),
+        lambda x, w: (x[:, :, :2, :2], w),
+        lambda x, w: (x.repeat(1, 1, 3, 3), w),
         lambda x, w: (x[:0], w),
     ],
+    ids=["float64", "few channels", "few filters", "a small part of a tile", "large", "no images"],
 )
 def test_all_else_is_pytorchs(change):
     x, weight = change(draw(2, 256, 8, 8), draw(256, 256, 3, 3))

@@ -2,17 +2,17 @@
 
 Plain autograd keeps the outputs of batch norm, FiLM, sum, swish and max-pool for the backward pass,
 which is most of the memory of a training step. Here only where the maxima were is kept, and all
-else is computed again from what the convolutions gave.
+else is computed again from what the convolutions gave. Norms and FiLM are one scale and one shift
+of each channel.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tadam.nn.film import film
+from tadam.nn.film import check_modulation
 from tadam.nn.first_order import refuse_second_order
 from tadam.nn.max_pool import max_pool, max_pool_backward
 
@@ -24,75 +24,85 @@ def _statistics(x: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
     momentum, running = norm.momentum or 0.0, (norm.running_mean, norm.running_var)
     if x.device.type == "cpu":
         mean, variance = torch.ops.aten.batch_norm_update_stats(x, *running, momentum)
-        return mean, (variance + norm.eps).rsqrt()
+        return mean, variance.add_(norm.eps).rsqrt_()
     learnt = (norm.weight, norm.bias)
     _, mean, invstd = torch.native_batch_norm(x, *learnt, *running, True, momentum, norm.eps)
     return mean, invstd
 
 
-def _affine(weight: Tensor, bias: Tensor, mean: Tensor, invstd: Tensor) -> tuple[Tensor, Tensor]:
-    """Batch norm as a scale and a shift of each channel, (C,)."""
-    scale = weight * invstd
-    return scale, torch.addcmul(bias, mean, scale, value=-1)
+def _by_task(x: Tensor, tasks: int) -> Tensor:
+    """(T*N, C, H, W) -> (T, N, C, H, W)."""
+    return x.view(tasks, -1, *x.shape[1:])
 
 
-def _norm_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, moments: Sequence[Tensor], gamma: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of input, weight and bias of a norm with FiLM behind it, and two sums of `grad`.
-
-    Args:
-        grad: Behind FiLM, (T*N, C, H, W).
-        x: Input of the norm.
-        weight: The norm's, (C,).
-        moments: Mean and 1/std.
-        gamma: (T, C), or None for no FiLM.
-
-    Returns:
-        Input, weight, bias; and for each task the sums of `grad` times the input, normalised but
-        for weight and bias, and of `grad` alone, (T, C) each.
-    """
-    mean, invstd = moments
-    tasks = 1 if gamma is None else len(gamma)
-    sums = [
-        torch.ops.aten.native_batch_norm_backward(
-            *parts, weight, None, None, mean, invstd, True, 0.0, [False, True, True]
-        )[1:]
-        for parts in zip(grad.chunk(tasks), x.chunk(tasks), strict=True)
-    ]
-    if gamma is None:
-        of_weight, of_bias = with_input, alone = sums[0]
-    else:
-        with_input, alone = (torch.stack(parts) for parts in zip(*sums, strict=True))
-        of_weight, of_bias = ((gamma * of_task).sum(dim=0) for of_task in (with_input, alone))
-    # The statistics are of the batch, so all of it takes part in the gradient of each value.
-    scale = weight * invstd
-    share = scale / -(x.numel() // x.shape[1])
-    factor = share * invstd * of_weight
-    rest = torch.addcmul(share * of_bias, factor, mean, value=-1)
-    out = film(x, factor[None], rest[None], out=torch.empty_like(x))
-    scales = scale[None] if gamma is None else gamma * scale
-    for part, of_part, own in zip(out.chunk(tasks), grad.chunk(tasks), scales, strict=True):
-        part.addcmul_(of_part, own[:, None, None])
-    return out, of_weight, of_bias, with_input, alone
+def _for_task(vectors: Tensor) -> Tensor:
+    """(T, C) -> (T, 1, C, 1, 1)."""
+    return vectors.view(len(vectors), 1, -1, 1, 1)
 
 
-def _before_swish(
-    x: Tensor,
-    affine: Sequence[Tensor],
-    gamma: Tensor | None,
-    beta: Tensor | None,
-    side: Sequence[Tensor],
-) -> Tensor:
-    """`gamma * (scale * x + shift) + beta`, plus the side: shortcut, its scale and its shift."""
-    scale, shift = (vector[None] for vector in affine)
-    if gamma is not None and beta is not None:
-        scale, shift = gamma * scale, torch.addcmul(beta, gamma, shift)
-    if not side:
-        return film(x, scale, shift, out=torch.empty_like(x))
-    shortcut, side_scale, side_shift = side
-    y = film(x, scale, shift + side_shift, out=torch.empty_like(x))
-    return y.addcmul_(shortcut, side_scale[:, None, None])
+def _scaled(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """`scale * x + shift`, the vectors of each task, (T, C), for its images, (T*N, C, H, W)."""
+    out = torch.empty_like(x)
+    to, images = _by_task(out, len(scale)), _by_task(x, len(scale))
+    torch.addcmul(_for_task(shift), images, _for_task(scale), out=to)
+    return out
+
+
+def _add_scaled(to: Tensor, x: Tensor, scale: Tensor) -> Tensor:
+    """Adds `scale * x` in place, the vector of each task, (T, C), for its images."""
+    _by_task(to, len(scale)).addcmul_(_by_task(x, len(scale)), _for_task(scale))
+    return to
+
+
+class _Normed(NamedTuple):
+    """A batch norm at work: input, (T*N, C, H, W); its scale and the input's moments, (C,) each."""
+
+    x: Tensor
+    scale: Tensor
+    mean: Tensor
+    invstd: Tensor
+
+    def shift(self, bias: Tensor) -> Tensor:
+        """What is added to the scaled input, (C,)."""
+        return torch.addcmul(bias, self.mean, self.scale, value=-1)
+
+    def sums(self, grad: Tensor, tasks: int) -> Tensor:
+        """Of gradient times normalised input and of the gradient alone, (T, 2, C)."""
+        moments, wanted = (self.mean, self.invstd), [False, True, True]
+        parts = [
+            part
+            for pair in zip(grad.chunk(tasks), self.x.chunk(tasks), strict=True)
+            for part in torch.ops.aten.native_batch_norm_backward(
+                *pair, self.scale, None, None, *moments, True, 0.0, wanted
+            )[1:]
+        ]
+        return torch.stack(parts).view(tasks, 2, -1)
+
+    def input_gradient(self, grad: Tensor, scale: Tensor, sums: Tensor) -> Tensor:
+        """Gradient of the input.
+
+        Args:
+            grad: Of what follows the scale, (T*N, C, H, W).
+            scale: Of each task, (T, C), with FiLM's.
+            sums: Gradients of the norm's weight and bias, (2, C).
+        """
+        # The statistics are of the batch, so all of it takes part in the gradient of each value.
+        share = self.scale * (-len(self.scale) / self.x.numel())
+        of_weight, of_bias = sums * share
+        factor = of_weight * self.invstd
+        rest = torch.addcmul(of_bias, factor, self.mean, value=-1)
+        return _add_scaled(_scaled(self.x, factor[None], rest[None]), grad, scale)
+
+
+def _normed(x: Tensor, norm: nn.BatchNorm2d) -> _Normed:
+    mean, invstd = _statistics(x, norm)
+    return _Normed(x, norm.weight * invstd, mean, invstd)
+
+
+def _before_swish(main: _Normed, side: _Normed | None, scale: Tensor, shift: Tensor) -> Tensor:
+    """Norm, FiLM and shortcut; scale and shift of each task, (T, C), have those of all norms."""
+    y = _scaled(main.x, scale, shift)
+    return _add_scaled(y, side.x, side.scale[None]) if side else y
 
 
 class _NormFilmSwish(torch.autograd.Function):
@@ -111,36 +121,43 @@ class _NormFilmSwish(torch.autograd.Function):
         shortcut_norm: nn.BatchNorm2d | None,
         pool: str | None,
     ) -> Tensor:
-        moments = _statistics(x, norm)
-        affine = _affine(weight, bias, *moments)
-        side: tuple[Tensor, ...] = ()
+        main, side = _normed(x, norm), None
+        scale, shift = main.scale[None], main.shift(bias)[None]
+        if gamma is not None and beta is not None:
+            scale, shift = gamma * scale, torch.addcmul(beta, gamma, shift)
         if shortcut is not None and shortcut_norm is not None:
-            side_moments = _statistics(shortcut, shortcut_norm)
-            learnt = (shortcut_norm.weight, shortcut_norm.bias)
-            side = (shortcut, *_affine(*learnt, *side_moments), learnt[0], *side_moments)
-        y = F.silu(_before_swish(x, affine, gamma, beta, side[:3]), inplace=True)
+            side = _normed(shortcut, shortcut_norm)
+            shift = shift + side.shift(shortcut_norm.bias)
+        y = F.silu(_before_swish(main, side, scale, shift), inplace=True)
         y, places = max_pool(y, pool) if pool else (y, None)
-        ctx.save_for_backward(x, weight, bias, gamma, beta, places, *moments, *affine, *side)
+        ctx.save_for_backward(weight, bias, gamma, scale, shift, places, *main, *(side or ()))
         ctx.pool = pool
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_order()
-        x, weight, bias, gamma, beta, places, *rest = ctx.saved_tensors
-        moments, affine, side = rest[:2], rest[2:4], rest[4:]
-        y = _before_swish(x, affine, gamma, beta, side[:3])
+        weight, bias, gamma, scale, shift, places, *normed = ctx.saved_tensors
+        main, side = _Normed(*normed[:4]), _Normed(*normed[4:]) if normed[4:] else None
+        y = _before_swish(main, side, scale, shift)
         if ctx.pool:
             grad = max_pool_backward(grad, y, ctx.pool, places)
         grad = torch.ops.aten.silu_backward(grad, y, grad_input=y)
-        of_side: tuple[Tensor | None, ...] = (None, None, None)
-        if side:
-            of_side = _norm_backward(grad, side[0], side[3], side[4:], None)[:3]
-        *of_norm, with_input, alone = _norm_backward(grad, x, weight, moments, gamma)
+        sums = main.sums(grad, len(scale))
         of_film: tuple[Tensor | None, ...] = (None, None)
-        if gamma is not None:
+        of_side: tuple[Tensor | None, ...] = (None, None, None)
+        if gamma is None:
+            of_norm = sums[0]
+        else:
+            of_norm = (gamma[:, None] * sums).sum(dim=0)
+            with_input, alone = sums.unbind(dim=1)
             of_film = (torch.addcmul(bias * alone, weight, with_input), alone)
-        return *of_norm, *of_film, *of_side, None, None, None
+        if side:
+            of_side_norm = side.sums(grad, tasks=1)[0]
+            of_shortcut = side.input_gradient(grad, side.scale[None], of_side_norm)
+            of_side = (of_shortcut, *of_side_norm)
+        of_x = main.input_gradient(grad, scale, of_norm)
+        return of_x, *of_norm, *of_film, *of_side, None, None, None
 
 
 def norm_film_swish(
@@ -160,6 +177,8 @@ def norm_film_swish(
         pool: A 2x2 max-pool at the end, sizes rounded `up` or `down`; None for none.
     """
     gamma, beta = modulation if modulation is not None else (None, None)
+    if gamma is not None and beta is not None:
+        check_modulation(len(x), x.shape[1], gamma, beta)
     xs, norm_s = shortcut if shortcut is not None else (None, None)
     weight_s, bias_s = (norm_s.weight, norm_s.bias) if norm_s is not None else (None, None)
     out: Tensor = _NormFilmSwish.apply(  # type: ignore[no-untyped-call]

@@ -1,7 +1,8 @@
 """3x3 convolution by Winograd's F(4x4, 3x3) in plain PyTorch, for machines without the native core.
 
 Transform, 36 matrix products, transform back: a quarter of the multiplications (Lavin and Gray,
-2015). Transforms are matrix products too, which pays where channels are many.
+2015). Transforms are matrix products too, of a small matrix with all pixels of an image, so that
+nothing is padded, copied or put together again. It pays for small images with many channels.
 """
 
 import math
@@ -17,10 +18,8 @@ from torch import Tensor
 from tadam.constant_weights import reused
 from tadam.nn.first_order import refuse_second_order
 
-#: Fewer channels than this are quicker by PyTorch's own convolution.
-_LEAST_CHANNELS = 256
 #: Bytes of transformed images at a time.
-_BUFFER = 16 * 2**20
+_BUFFER = 64 * 2**20
 
 
 class _Scratch(threading.local):
@@ -45,10 +44,15 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
+def _tiles(size: int) -> int:
+    """Tiles of 4 pixels along a side."""
+    return -(-size // 4)
+
+
 @cache
-def _transforms() -> tuple[Tensor, Tensor, Tensor]:
-    """Of weights (36, 9), of input (36, 36) and of output (16, 36), rows and columns at once."""
-    weights = [
+def _weight_transform() -> Tensor:
+    """(36, 9)."""
+    rows = [
         [1 / 4, 0, 0],
         [-1 / 6, -1 / 6, -1 / 6],
         [-1 / 6, 1 / 6, -1 / 6],
@@ -56,7 +60,13 @@ def _transforms() -> tuple[Tensor, Tensor, Tensor]:
         [1 / 24, -1 / 12, 1 / 6],
         [0, 0, 1],
     ]
-    images = [
+    table = torch.tensor(rows)
+    return torch.kron(table, table)
+
+
+def _input_side(size: int) -> Tensor:
+    """(tiles, 6, size): what each tile takes from the pixels of a side; the border is zero."""
+    rows = [
         [4, 0, -5, 0, 1, 0],
         [0, -4, -4, 1, 1, 0],
         [0, 4, -4, -1, 1, 0],
@@ -64,91 +74,77 @@ def _transforms() -> tuple[Tensor, Tensor, Tensor]:
         [0, 2, -1, -2, 1, 0],
         [0, 4, 0, -5, 0, 1],
     ]
-    outputs = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
-    tables = (torch.tensor(table, dtype=torch.float32) for table in (weights, images, outputs))
-    weight, image, output = (torch.kron(table, table) for table in tables)
-    return weight, image, output
+    table = torch.zeros(_tiles(size), 6, 4 * _tiles(size) + 2)
+    for tile, of_tile in enumerate(table):
+        of_tile[:, 4 * tile : 4 * tile + 6] = torch.tensor(rows)
+    return table[:, :, 1 : size + 1]
+
+
+def _output_side(size: int) -> Tensor:
+    """(tiles, 6, size): what each tile gives to the pixels of a side."""
+    rows = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
+    table = torch.zeros(_tiles(size), 6, 4 * _tiles(size))
+    for tile, of_tile in enumerate(table):
+        of_tile[:, 4 * tile : 4 * tile + 4] = torch.tensor(rows).T
+    return table[:, :, :size]
+
+
+@cache
+def _image_transforms(height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Of input and, transposed, of output, (tiles * 36, height * width) each."""
+    return tuple(
+        torch.einsum("iax,jby->ijabxy", side(height), side(width)).reshape(-1, height * width)
+        for side in (_input_side, _output_side)
+    )  # type: ignore[return-value]
+
+
+def _times(transform: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """The same small matrix times each of many, (A, B) and (N, B, C) -> out, (N, A, C)."""
+    return torch.bmm(transform.expand(len(x), -1, -1), x, out=out)
 
 
 def _weights(weight: Tensor) -> Tensor:
     """(K, C, 3, 3) -> (36, K, C)."""
-    taps = weight.detach().permute(2, 3, 0, 1).reshape(9, -1)
-    return (_transforms()[0] @ taps).view(36, *weight.shape[:2])
+    taps = weight.detach().permute(0, 2, 3, 1).flatten(1, 2)
+    out = taps.new_empty(len(taps), 36, taps.shape[2])
+    return _times(_weight_transform(), taps, out).transpose(0, 1)
 
 
-def _rows_and_columns(x: Tensor) -> tuple[int, int]:
-    """4x4 tiles of an image, (N, H, W, C)."""
-    return -(-x.shape[1] // 4), -(-x.shape[2] // 4)
+def _transformed(name: str, transform: Tensor, x: Tensor) -> Tensor:
+    """(N, H*W, C) -> (tiles, 36, N, C)."""
+    images, _, channels = x.shape
+    out = _times(transform, x, _scratch(name, images, len(transform), channels))
+    return out.view(images, -1, 36, channels).permute(1, 2, 0, 3)
 
 
-def _input(x: Tensor) -> Tensor:
-    """(N, H, W, C) -> (36, tiles, C): the 6x6 patches around each tile, transformed."""
-    images, height, width, channels = x.shape
-    rows, columns = _rows_and_columns(x)
-    padded = _scratch("padded", images, 4 * rows + 2, 4 * columns + 2, channels).zero_()
-    padded[:, 1 : height + 1, 1 : width + 1] = x
-    n, h, w, c = padded.stride()
-    overlapping = padded.as_strided(
-        (6, 6, images, rows, columns, channels), (h, w, n, 4 * h, 4 * w, c)
-    )
-    patches = _scratch("patches", *overlapping.shape).copy_(overlapping).view(36, -1)
-    v = torch.mm(_transforms()[1], patches, out=_scratch("input", *patches.shape))
-    return v.view(36, -1, channels)
+def _transformed_back(transform: Tensor, v: Tensor, out: Tensor) -> None:
+    """(tiles, 36, N, C) -> out, (N, H*W, C)."""
+    _times(transform.T, v.flatten(0, 1).transpose(0, 1), out)
 
 
-def _input_adjoint(v: Tensor, x: Tensor) -> None:
-    """(36, tiles, C) -> x, (N, H, W, C): patches overlap by two pixels, which are added up."""
-    images, height, width, channels = x.shape
-    rows, columns = _rows_and_columns(x)
-    flat = v.view(36, -1)
-    patches = torch.mm(_transforms()[1].T, flat, out=_scratch("patches", *flat.shape))
-    patches = patches.view(6, 6, images, rows, columns, channels)
-    patches = patches.permute(2, 3, 0, 4, 1, 5)  # (N, rows, 6, columns, 6, C)
-    total = _scratch("total", images, rows + 1, 4, columns + 1, 4, channels).zero_()
-    total[:, :-1, :, :-1] += patches[:, :, :4, :, :4]
-    total[:, 1:, :2, :-1] += patches[:, :, 4:, :, :4]
-    total[:, :-1, :, 1:, :2] += patches[:, :, :4, :, 4:]
-    total[:, 1:, :2, 1:, :2] += patches[:, :, 4:, :, 4:]
-    padded = total.view(images, 4 * rows + 4, 4 * columns + 4, channels)
-    x.copy_(padded[:, 1 : height + 1, 1 : width + 1])
+def _products(v: Tensor, u: Tensor) -> Tensor:
+    """(tiles, 36, N, C) and (36, C, K) -> (tiles, 36, N, K)."""
+    out = _scratch("products", *v.shape[:3], u.shape[2])
+    for of_tile, out_of_tile in zip(v, out, strict=True):
+        torch.bmm(of_tile, u, out=out_of_tile)
+    return out
 
 
-def _output(m: Tensor, y: Tensor) -> None:
-    """(36, tiles, K) -> y, (N, H, W, K)."""
-    images, height, width, filters = y.shape
-    rows, columns = _rows_and_columns(y)
-    flat = m.view(36, -1)
-    tiles = torch.mm(_transforms()[2], flat, out=_scratch("pixels", 16, flat.shape[1]))
-    tiles = tiles.view(4, 4, images, rows, columns, filters).permute(2, 3, 0, 4, 1, 5)
-    if (height, width) == (4 * rows, 4 * columns):
-        y.view(tiles.shape).copy_(tiles)
-    else:
-        whole = tiles.reshape(images, 4 * rows, 4 * columns, filters)
-        y.copy_(whole[:, :height, :width])
+def _pixels(x: Tensor) -> Tensor:
+    """(N, C, H, W) -> (N, H*W, C)."""
+    return x.permute(0, 2, 3, 1).flatten(1, 2)
 
 
-def _output_adjoint(grad: Tensor) -> Tensor:
-    """(N, H, W, K) -> (36, tiles, K)."""
-    images, height, width, filters = grad.shape
-    rows, columns = _rows_and_columns(grad)
-    whole = F.pad(grad, (0, 0, 0, 4 * columns - width, 0, 4 * rows - height))
-    tiles = whole.reshape(images, rows, 4, columns, 4, filters).permute(2, 4, 0, 1, 3, 5)
-    pixels = _scratch("pixels", *tiles.shape).copy_(tiles).view(16, -1)
-    m = torch.mm(_transforms()[2].T, pixels, out=_scratch("output", 36, pixels.shape[1]))
-    return m.view(36, -1, filters)
+def _image(pixels: Tensor, like: Tensor) -> Tensor:
+    """(N, H*W, C) -> (N, C, H, W)."""
+    return pixels.view(-1, *like.shape[2:], pixels.shape[2]).permute(0, 3, 1, 2)
 
 
-def _parts(x: Tensor, weight: Tensor) -> Iterator[slice]:
-    """Ranges of the images (N, H, W, C) whose transforms fit into the buffer."""
-    rows, columns = _rows_and_columns(x)
-    count = max(1, _BUFFER // (36 * 4 * max(weight.shape[:2]) * rows * columns))
-    for start in range(0, len(x), count):
+def _parts(images: int, floats: int) -> Iterator[slice]:
+    """Ranges of the images whose transforms, of so many numbers each, fit into the buffer."""
+    count = max(1, _BUFFER // (4 * floats))
+    for start in range(0, images, count):
         yield slice(start, start + count)
-
-
-def _channels_last(x: Tensor) -> Tensor:
-    """(N, C, H, W) -> (N, H, W, C)."""
-    return x.permute(0, 2, 3, 1)
 
 
 class _Winograd(torch.autograd.Function):
@@ -156,32 +152,45 @@ class _Winograd(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         u = reused(weight, "winograd", lambda: _weights(weight))
-        x = _channels_last(x)
-        y = x.new_empty(*x.shape[:3], len(weight))
-        for part in _parts(x, weight):
-            v = _input(x[part])
-            m = torch.bmm(v, u.mT, out=_scratch("output", 36, v.shape[1], len(weight)))
-            _output(m, y[part])
-        return y.permute(0, 3, 1, 2)
+        into, out_of = _image_transforms(*x.shape[2:])
+        pixels = _pixels(x)
+        y = x.new_empty(*pixels.shape[:2], len(weight))
+        for part in _parts(len(x), len(into) * max(weight.shape[:2])):
+            m = _products(_transformed("input", into, pixels[part]), u.mT)
+            _transformed_back(out_of, m, y[part])
+        return _image(y, x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor]:
         refuse_second_order()
         x, weight = ctx.saved_tensors
         u = reused(weight, "winograd", lambda: _weights(weight))
-        x, grad = _channels_last(x), _channels_last(grad)
-        grad_u = torch.zeros_like(u)
-        grad_x = x.new_empty(x.shape) if ctx.needs_input_grad[0] else None
-        for part in _parts(x, weight):
-            m = _output_adjoint(grad[part])
-            v = _input(x[part])
-            grad_u.baddbmm_(m.mT, v)
+        into, out_of = _image_transforms(*x.shape[2:])
+        pixels, grad = _pixels(x), _pixels(grad)
+        grad_u: Tensor | None = None
+        grad_x = pixels.new_empty(pixels.shape) if ctx.needs_input_grad[0] else None
+        for part in _parts(len(x), len(into) * max(weight.shape[:2])):
+            m = _transformed("output", out_of, grad[part])
+            v = _transformed("input", into, pixels[part])
+            for pair in zip(m.mT, v, strict=True):
+                grad_u = torch.bmm(*pair) if grad_u is None else grad_u.baddbmm_(*pair)
             if grad_x is not None:
-                _input_adjoint(torch.bmm(m, u, out=v), grad_x[part])
-        taps = _transforms()[0].T @ grad_u.view(36, -1)
-        grad_weight = taps.view(3, 3, *weight.shape[:2]).permute(2, 3, 0, 1)
-        of_x = grad_x.permute(0, 3, 1, 2) if grad_x is not None else None
-        return of_x, grad_weight.contiguous(memory_format=torch.channels_last)
+                _transformed_back(into, _products(m, u), grad_x[part])
+        assert grad_u is not None  # there is an image, and it has a tile
+        taps = x.new_empty(len(weight), 9, weight.shape[1])
+        _times(_weight_transform().T, grad_u.transpose(0, 1), taps)
+        return _image(grad_x, x) if grad_x is not None else None, _image(taps, weight)
+
+
+def _pays(height: int, width: int, channels: int, filters: int) -> bool:
+    """Whether it is quicker than PyTorch's own convolution, as measured.
+
+    It is where half of the multiplications or more are saved, those of the transforms counted.
+    """
+    tiles, pixels = _tiles(height) * _tiles(width), height * width
+    transforms = 36 * tiles * pixels * (channels + filters)
+    products = 36 * tiles * channels * filters
+    return 2 * (transforms + products) < 9 * pixels * channels * filters
 
 
 def conv3x3(x: Tensor, weight: Tensor) -> Tensor:
@@ -191,7 +200,7 @@ def conv3x3(x: Tensor, weight: Tensor) -> Tensor:
     """
     pays = (
         not torch.compiler.is_compiling()
-        and min(weight.shape[:2]) >= _LEAST_CHANNELS
+        and _pays(*x.shape[2:], *weight.shape[:2])
         and x.device.type == weight.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and x.numel() > 0
