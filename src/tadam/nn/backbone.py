@@ -56,9 +56,11 @@ class Backbone(nn.Module):
 
         (N, C, H, W) -> (N, C, image_size, image_size), normalised, channels last in memory.
         """
-        x = square(images, self.image_size).to(self.pixel_mean.dtype)
-        x = (x - self.pixel_mean) / self.pixel_std
-        return x.contiguous(memory_format=torch.channels_last)
+        x = square(images, self.image_size).permute(0, 2, 3, 1)
+        # A row of pixels at a time, for loops over two or three channels are slow.
+        mean, std = (v.flatten().repeat(self.image_size) for v in (self.pixel_mean, self.pixel_std))
+        rows = (x.flatten(2) - mean) / std
+        return rows.unflatten(2, (self.image_size, -1)).permute(0, 3, 1, 2)
 
     def load_pretrained(self) -> bool:
         """Fills in weights that are not kept in a model's file; False if there are none."""
