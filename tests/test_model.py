@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from reference import Reference, convolved, normalised, random_weights
+from tadam import native
 from tadam.config import Config
 from tadam.model import InputSpec, Tadam, build_model, initialise, task_representation
 from toy_backbones import random_model
@@ -26,6 +27,12 @@ def make_model(size=16, channels=3, auxiliary_classes=0, seed=0, **tables):
     weights = random_weights(shapes, seed)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     return model.eval(), weights
+
+
+@pytest.fixture(params=["core as built", "plain PyTorch"])
+def any_core(request, monkeypatch):
+    if request.param == "plain PyTorch":
+        monkeypatch.setattr(native, "available", lambda: False)
 
 
 def make_images(size=16, channels=3, queries=4, seed=0):
@@ -110,7 +117,7 @@ def test_conv4_agrees_with_numpy(size, activation, embedding, layers):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_training_normalises_every_pass_with_its_own_batch_statistics(enabled):
+def test_training_normalises_every_pass_with_its_own_batch_statistics(enabled, any_core):
     model, weights = make_model(conditioning={"enabled": enabled})
     support, query = make_images()
     conditioned = LAYERS["resnet12"]["all"] if enabled else ()
@@ -200,7 +207,7 @@ def batches_tracked(model: Tadam) -> set[int]:
 
 
 @pytest.mark.parametrize(("enabled", "passes"), [(True, 3), (False, 2)])
-def test_batch_norm_counts_every_training_pass(enabled, passes):
+def test_batch_norm_counts_every_training_pass(enabled, passes, any_core):
     model, _ = make_model(conditioning={"enabled": enabled}, auxiliary_classes=4)
     support, query = make_images()
     assert batches_tracked(model) == {7}
@@ -210,7 +217,7 @@ def test_batch_norm_counts_every_training_pass(enabled, passes):
     assert batches_tracked(model) == {7 + passes + 1}
 
 
-def test_running_statistics_are_one_sequence_of_updates_with_momentum_005():
+def test_running_statistics_are_one_sequence_of_updates_with_momentum_005(any_core):
     model, weights = make_model(auxiliary_classes=4)
     support, query = make_images()
     model.train()

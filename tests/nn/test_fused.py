@@ -78,6 +78,37 @@ def test_output_gradients_and_statistics_are_those_of_plain_autograd(
 
 
 @pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
+def test_parts_of_a_batch_fare_as_batches_of_their_own(conditioned, residual, pool):
+    results = []
+    for apart in (False, True):
+        x, layer, modulation, shortcut = arguments(conditioned, residual)
+        if apart:
+            sides = [(part, shortcut[1]) for part in shortcut[0].split([4, 2])] if shortcut else ()
+            out = torch.cat(
+                [
+                    norm_film_swish(part, layer, modulation, side, pool)
+                    for part, side in zip(x.split([4, 2]), sides or (None, None), strict=True)
+                ]
+            )
+        else:
+            out = norm_film_swish(x, layer, modulation, shortcut, pool, parts=[4, 2])
+        weights = torch.arange(out.numel(), dtype=out.dtype).reshape(out.shape).cos()
+        gradients = torch.autograd.grad(
+            (out * weights).sum(), everything(x, layer, modulation, shortcut)
+        )
+        norms = [layer, *([shortcut[1]] if shortcut else [])]
+        results.append([out, *gradients, *(b for n in norms for b in n.buffers())])
+    for together, separate in zip(*results, strict=True):
+        torch.testing.assert_close(together, separate, rtol=1e-9, atol=1e-9)
+
+
+def test_a_part_without_equal_shares_of_the_tasks_is_refused():
+    x, layer, modulation, _ = arguments(conditioned=True, residual=False)
+    with pytest.raises(ValueError, match="do not fit 3 images"):
+        norm_film_swish(x, layer, modulation, parts=[3, 3])
+
+
+@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
 def test_gradients_agree_with_finite_differences(conditioned, residual, pool):
     x, layer, modulation, shortcut = arguments(conditioned, residual)
     layer.momentum = 0.0  # gradcheck calls it many times: the statistics must not move

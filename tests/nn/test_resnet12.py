@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from tadam import native
 from tadam.nn.conv_unit import ConvNorm, initialise_convolutions
 from tadam.nn.resnet12 import ResidualBlock, ResNet12
 
@@ -126,3 +127,28 @@ def test_initial_variance_is_the_gain_over_the_fan_out(scheme, gain):
         weight = unit.conv.weight.detach().numpy()
         assert weight.var() == pytest.approx(gain / (kernel_size**2 * 200), rel=0.03)
         assert abs(weight.mean()) < 4 * weight.std() / weight.size**0.5
+
+
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+@pytest.mark.parametrize("conditioned", [False, True])
+def test_batches_together_are_as_good_as_one_by_one(activation, conditioned, monkeypatch):
+    monkeypatch.setattr(native, "available", lambda: False)
+    generator = torch.Generator().manual_seed(0)
+    batches = [torch.randn(n, 3, 8, 8, generator=generator) for n in (4, 6)]
+    film = None
+    if conditioned:
+        film = [tuple(torch.rand(2, 2, w, generator=generator)) for w in (2, 4, 8, 16) * 3]
+        film = sorted(film, key=lambda pair: pair[0].shape[1])
+    results = []
+    for together in (True, False):
+        net = ResNet12(width=2, activation=activation).train()
+        initialise_convolutions(net, "he", torch.Generator().manual_seed(1))
+        calls = []
+        net.blocks[0].units[0].register_forward_hook(lambda *a, to=calls: to.append(len(a[2])))
+        z = net.embed_each(batches, film) if together else [net(x, film) for x in batches]
+        sum(part.square().sum() for part in z).backward()
+        if together:
+            assert calls == ([10] if activation == "swish" else [4, 6])
+        results.append([*z, *(p.grad for p in net.parameters()), *net.buffers()])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)

@@ -59,8 +59,8 @@ class Backbone(nn.Module):
         x = square(images, self.image_size).permute(0, 2, 3, 1)
         # A row of pixels at a time, for loops over two or three channels are slow.
         mean, std = (v.flatten().repeat(self.image_size) for v in (self.pixel_mean, self.pixel_std))
-        rows = (x.flatten(2) - mean) / std
-        return rows.unflatten(2, (self.image_size, -1)).permute(0, 3, 1, 2)
+        rows: Tensor = (x.flatten(2) - mean) / std
+        return rows.view(x.shape).permute(0, 3, 1, 2)
 
     def load_pretrained(self) -> bool:
         """Fills in weights that are not kept in a model's file; False if there are none."""
@@ -76,3 +76,7 @@ class Backbone(nn.Module):
         if self.mirrored and not self.training:
             z = (z + self.embed(x.flip(-1), film)) / 2
         return z
+
+    def embed_each(self, batches: Sequence[Tensor], film: Film | None = None) -> list[Tensor]:
+        """Embeddings of batches of the same tasks, each batch normalised by itself in training."""
+        return [self(x, film) for x in batches]

@@ -51,6 +51,7 @@ class ConvUnit(ConvNorm):
         modulation: tuple[Tensor, Tensor] | None = None,
         shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
         pool: str | None = None,
+        parts: Sequence[int] | None = None,
     ) -> Tensor:
         """(T*N, C_in, H, W) -> (T*N, C_out, H, W), or half the size if pooled.
 
@@ -59,6 +60,7 @@ class ConvUnit(ConvNorm):
             modulation: gamma and beta of each task, (T, C_out) each; None leaves FiLM out.
             shortcut: Output of the shortcut's convolution, (T*N, C_out, H, W), and its batch norm.
             pool: A 2x2 max-pool at the end, with odd sizes rounded `up` or `down`; None for none.
+            parts: Number of images of each part, see `takes_parts`; None if all are one.
         """
         natively = _fits_native(x, [(self, modulation)], shortcut)
         if self.training and natively:
@@ -68,7 +70,8 @@ class ConvUnit(ConvNorm):
             return infer_unit(x, self.conv, self.norm, modulation, shortcut, finish)
         x = conv3x3(x, self.conv.weight)
         if self.training and self.activation == "swish":
-            return norm_film_swish(x, self.norm, modulation, shortcut, pool)
+            return norm_film_swish(x, self.norm, modulation, shortcut, pool, parts)
+        assert parts is None
         x = self.norm(x)
         if modulation is not None:
             x = film(x, *modulation)
@@ -95,12 +98,21 @@ def _fits_native(
     return True
 
 
+def takes_parts(x: Tensor, activation: str) -> bool:
+    """Whether a batch may have parts in training, each normalised by itself.
+
+    All but the statistics is then called once; the native core, whose calls are fewer, cannot.
+    """
+    return activation == "swish" and not native.accepts(x)
+
+
 def run_units(
     units: Sequence[ConvUnit],
     x: Tensor,
     modulations: Film,
     shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
     pool: str | None,
+    parts: Sequence[int] | None = None,
 ) -> Tensor:
     """Units of one activation, one after the other; shortcut and pool are the last one's."""
     pairs = list(zip(units, modulations, strict=True))
@@ -110,8 +122,8 @@ def run_units(
         return train_units(x, layers, modulations, shortcut, finish)
     *others, last = pairs
     for unit, modulation in others:
-        x = unit(x, modulation)
-    return last[0](x, last[1], shortcut, pool)  # type: ignore[no-any-return]
+        x = unit(x, modulation, parts=parts)
+    return last[0](x, last[1], shortcut, pool, parts)  # type: ignore[no-any-return]
 
 
 def initialise_convolutions(

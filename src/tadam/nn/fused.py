@@ -6,6 +6,7 @@ else is computed again from what the convolutions gave. Norms and FiLM are one s
 of each channel.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +16,16 @@ from torch import Tensor, nn
 from tadam.nn.film import check_modulation
 from tadam.nn.first_order import refuse_second_order
 from tadam.nn.max_pool import max_pool, max_pool_backward
+
+
+def _of_images(vectors: Tensor, parts: Sequence[int]) -> Tensor:
+    """Each image's own vector, (P, T, C) -> (N, C, 1, 1); or (1, C, 1, 1) if there is but one."""
+    tasks, channels = vectors.shape[1:]
+    flat = vectors.view(-1, channels)
+    if len(flat) > 1:
+        counts = [part // tasks for part in parts for _ in range(tasks)]
+        flat = torch.cat([v.expand(n, channels) for v, n in zip(flat, counts, strict=True)])
+    return flat[:, :, None, None]
 
 
 def _statistics(x: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
@@ -30,32 +41,8 @@ def _statistics(x: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
     return mean, invstd
 
 
-def _by_task(x: Tensor, tasks: int) -> Tensor:
-    """(T*N, C, H, W) -> (T, N, C, H, W)."""
-    return x.view(tasks, -1, *x.shape[1:])
-
-
-def _for_task(vectors: Tensor) -> Tensor:
-    """(T, C) -> (T, 1, C, 1, 1)."""
-    return vectors.view(len(vectors), 1, -1, 1, 1)
-
-
-def _scaled(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """`scale * x + shift`, the vectors of each task, (T, C), for its images, (T*N, C, H, W)."""
-    out = torch.empty_like(x)
-    to, images = _by_task(out, len(scale)), _by_task(x, len(scale))
-    torch.addcmul(_for_task(shift), images, _for_task(scale), out=to)
-    return out
-
-
-def _add_scaled(to: Tensor, x: Tensor, scale: Tensor) -> Tensor:
-    """Adds `scale * x` in place, the vector of each task, (T, C), for its images."""
-    _by_task(to, len(scale)).addcmul_(_by_task(x, len(scale)), _for_task(scale))
-    return to
-
-
 class _Normed(NamedTuple):
-    """A batch norm at work: input, (T*N, C, H, W); its scale and the input's moments, (C,) each."""
+    """A batch norm at work: its input, (N, C, H, W); each part's scale and moments, (P, C)."""
 
     x: Tensor
     scale: Tensor
@@ -63,46 +50,54 @@ class _Normed(NamedTuple):
     invstd: Tensor
 
     def shift(self, bias: Tensor) -> Tensor:
-        """What is added to the scaled input, (C,)."""
+        """What is added to the scaled input, (P, C)."""
         return torch.addcmul(bias, self.mean, self.scale, value=-1)
 
-    def sums(self, grad: Tensor, tasks: int) -> Tensor:
-        """Of gradient times normalised input and of the gradient alone, (T, 2, C)."""
-        moments, wanted = (self.mean, self.invstd), [False, True, True]
-        parts = [
-            part
-            for pair in zip(grad.chunk(tasks), self.x.chunk(tasks), strict=True)
-            for part in torch.ops.aten.native_batch_norm_backward(
-                *pair, self.scale, None, None, *moments, True, 0.0, wanted
-            )[1:]
-        ]
-        return torch.stack(parts).view(tasks, 2, -1)
+    def sums(self, grad: Tensor, parts: Sequence[int], tasks: int) -> Tensor:
+        """Of gradient times normalised input and of the gradient alone, (P, T, 2, C)."""
+        sums: list[Tensor] = []
+        wanted = [False, True, True]  # gradients of weight and bias, not of the input
+        images = zip(grad.split(parts), self.x.split(parts), strict=True)
+        vectors = zip(self.scale, self.mean, self.invstd, strict=True)
+        for pair, (scale, *moments) in zip(images, vectors, strict=True):
+            for of_task in zip(*(half.chunk(tasks) for half in pair), strict=True):
+                sums += torch.ops.aten.native_batch_norm_backward(
+                    *of_task, scale, None, None, *moments, True, 0.0, wanted
+                )[1:]
+        return torch.stack(sums).view(len(parts), tasks, 2, -1)
 
-    def input_gradient(self, grad: Tensor, scale: Tensor, sums: Tensor) -> Tensor:
+    def input_gradient(
+        self, grad: Tensor, scale: Tensor, sums: Tensor, parts: Sequence[int]
+    ) -> Tensor:
         """Gradient of the input.
 
         Args:
-            grad: Of what follows the scale, (T*N, C, H, W).
-            scale: Of each task, (T, C), with FiLM's.
-            sums: Gradients of the norm's weight and bias, (2, C).
+            grad: Of what follows the scale, (N, C, H, W).
+            scale: Of each image, with FiLM's.
+            sums: Gradients of the norm's weight and bias, (P, 2, C).
+            parts: Number of images of each part.
         """
-        # The statistics are of the batch, so all of it takes part in the gradient of each value.
-        share = self.scale * (-len(self.scale) / self.x.numel())
-        of_weight, of_bias = sums * share
+        # The statistics are of the part, so all of it takes part in the gradient of each value.
+        pixels = self.x.shape[2] * self.x.shape[3]
+        shares = [own * (-1 / (part * pixels)) for own, part in zip(self.scale, parts, strict=True)]
+        of_weight, of_bias = (sums * torch.stack(shares)[:, None]).unbind(dim=1)
         factor = of_weight * self.invstd
         rest = torch.addcmul(of_bias, factor, self.mean, value=-1)
-        return _add_scaled(_scaled(self.x, factor[None], rest[None]), grad, scale)
+        factor, rest = (_of_images(vectors[:, None], parts) for vectors in (factor, rest))
+        out = torch.addcmul(rest, self.x, factor, out=torch.empty_like(self.x))
+        return out.addcmul_(grad, scale)
 
 
-def _normed(x: Tensor, norm: nn.BatchNorm2d) -> _Normed:
-    mean, invstd = _statistics(x, norm)
+def _normed(x: Tensor, parts: Sequence[int], norm: nn.BatchNorm2d) -> _Normed:
+    moments = [_statistics(part, norm) for part in x.split(parts)]
+    mean, invstd = (torch.stack(vectors) for vectors in zip(*moments, strict=True))
     return _Normed(x, norm.weight * invstd, mean, invstd)
 
 
-def _before_swish(main: _Normed, side: _Normed | None, scale: Tensor, shift: Tensor) -> Tensor:
-    """Norm, FiLM and shortcut; scale and shift of each task, (T, C), have those of all norms."""
-    y = _scaled(main.x, scale, shift)
-    return _add_scaled(y, side.x, side.scale[None]) if side else y
+def _before_swish(x: Tensor, scale: Tensor, shift: Tensor, side: Sequence[Tensor]) -> Tensor:
+    """`scale * x + shift`, plus the side: a shortcut's scale and itself. Vectors are of images."""
+    y = torch.addcmul(shift, x, scale, out=torch.empty_like(x))
+    return y.addcmul_(*side) if side else y
 
 
 class _NormFilmSwish(torch.autograd.Function):
@@ -120,44 +115,49 @@ class _NormFilmSwish(torch.autograd.Function):
         norm: nn.BatchNorm2d,
         shortcut_norm: nn.BatchNorm2d | None,
         pool: str | None,
+        parts: Sequence[int],
     ) -> Tensor:
-        main, side = _normed(x, norm), None
-        scale, shift = main.scale[None], main.shift(bias)[None]
+        main = _normed(x, parts, norm)
+        scale, shift = main.scale[:, None], main.shift(bias)[:, None]  # (P, 1, C)
         if gamma is not None and beta is not None:
-            scale, shift = gamma * scale, torch.addcmul(beta, gamma, shift)
+            scale, shift = gamma * scale, torch.addcmul(beta, gamma, shift)  # (P, T, C)
+        side: tuple[Tensor, ...] = ()
         if shortcut is not None and shortcut_norm is not None:
-            side = _normed(shortcut, shortcut_norm)
-            shift = shift + side.shift(shortcut_norm.bias)
-        y = F.silu(_before_swish(main, side, scale, shift), inplace=True)
+            normed = _normed(shortcut, parts, shortcut_norm)
+            shift = shift + normed.shift(shortcut_norm.bias)[:, None]
+            side = (_of_images(normed.scale[:, None], parts), *normed)
+        scale, shift = _of_images(scale, parts), _of_images(shift, parts)
+        y = F.silu(_before_swish(x, scale, shift, side[:2]), inplace=True)
         y, places = max_pool(y, pool) if pool else (y, None)
-        ctx.save_for_backward(weight, bias, gamma, scale, shift, places, *main, *(side or ()))
-        ctx.pool = pool
+        ctx.save_for_backward(weight, bias, gamma, scale, shift, places, *main, *side)
+        ctx.pool, ctx.parts = pool, parts
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_order()
-        weight, bias, gamma, scale, shift, places, *normed = ctx.saved_tensors
-        main, side = _Normed(*normed[:4]), _Normed(*normed[4:]) if normed[4:] else None
-        y = _before_swish(main, side, scale, shift)
+        weight, bias, gamma, scale, shift, places, *rest = ctx.saved_tensors
+        main, side, parts = _Normed(*rest[:4]), rest[4:], ctx.parts
+        y = _before_swish(main.x, scale, shift, side[:2])
         if ctx.pool:
             grad = max_pool_backward(grad, y, ctx.pool, places)
         grad = torch.ops.aten.silu_backward(grad, y, grad_input=y)
-        sums = main.sums(grad, len(scale))
         of_film: tuple[Tensor | None, ...] = (None, None)
         of_side: tuple[Tensor | None, ...] = (None, None, None)
+        sums = main.sums(grad, parts, 1 if gamma is None else len(gamma))  # (P, T, 2, C)
         if gamma is None:
-            of_norm = sums[0]
+            of_norm = sums[:, 0]
         else:
-            of_norm = (gamma[:, None] * sums).sum(dim=0)
-            with_input, alone = sums.unbind(dim=1)
+            of_norm = (gamma[:, None] * sums).sum(dim=1)
+            with_input, alone = sums.sum(dim=0).unbind(dim=1)
             of_film = (torch.addcmul(bias * alone, weight, with_input), alone)
+        of_x = main.input_gradient(grad, scale, of_norm, parts)
         if side:
-            of_side_norm = side.sums(grad, tasks=1)[0]
-            of_shortcut = side.input_gradient(grad, side.scale[None], of_side_norm)
-            of_side = (of_shortcut, *of_side_norm)
-        of_x = main.input_gradient(grad, scale, of_norm)
-        return of_x, *of_norm, *of_film, *of_side, None, None, None
+            normed = _Normed(*side[1:])
+            of_side_norm = normed.sums(grad, parts, 1)[:, 0]
+            of_shortcut = normed.input_gradient(grad, side[0], of_side_norm, parts)
+            of_side = (of_shortcut, *of_side_norm.sum(dim=0))
+        return of_x, *of_norm.sum(dim=0), *of_film, *of_side, None, None, None, None
 
 
 def norm_film_swish(
@@ -166,22 +166,26 @@ def norm_film_swish(
     modulation: tuple[Tensor, Tensor] | None = None,
     shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
     pool: str | None = None,
+    parts: Sequence[int] | None = None,
 ) -> Tensor:
-    """`pool(swish(gamma * norm(x) + beta + norm_s(shortcut)))` with the statistics of the batch.
+    """`pool(swish(gamma * norm(x) + beta + norm_s(shortcut)))` with the statistics of each part.
 
     Args:
-        x: Output of a convolution, (T*N, C, H, W).
-        norm: Its weights are used and its running statistics updated.
-        modulation: gamma and beta, each (T, C).
-        shortcut: Output of the shortcut's convolution, (T*N, C, H, W), and its batch norm.
+        x: Output of a convolution, (N, C, H, W).
+        norm: Its weights are used and its running statistics updated, part by part.
+        modulation: gamma and beta, each (T, C); each part has as many images of every task.
+        shortcut: Output of the shortcut's convolution, (N, C, H, W), and its batch norm.
         pool: A 2x2 max-pool at the end, sizes rounded `up` or `down`; None for none.
+        parts: Number of images of each part of the batch; None if all are one.
     """
     gamma, beta = modulation if modulation is not None else (None, None)
+    parts = [len(x)] if parts is None else list(parts)
     if gamma is not None and beta is not None:
-        check_modulation(len(x), x.shape[1], gamma, beta)
+        for part in parts:
+            check_modulation(part, x.shape[1], gamma, beta)
     xs, norm_s = shortcut if shortcut is not None else (None, None)
     weight_s, bias_s = (norm_s.weight, norm_s.bias) if norm_s is not None else (None, None)
     out: Tensor = _NormFilmSwish.apply(  # type: ignore[no-untyped-call]
-        x, norm.weight, norm.bias, gamma, beta, xs, weight_s, bias_s, norm, norm_s, pool
+        x, norm.weight, norm.bias, gamma, beta, xs, weight_s, bias_s, norm, norm_s, pool, parts
     )
     return out
