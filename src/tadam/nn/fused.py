@@ -18,14 +18,19 @@ from tadam.nn.first_order import refuse_second_order
 from tadam.nn.max_pool import max_pool, max_pool_backward
 
 
+def _stack(vectors: Sequence[Tensor]) -> Tensor:
+    """P vectors (C,) -> (P, C)."""
+    return torch.stack(list(vectors)) if len(vectors) > 1 else vectors[0][None]
+
+
 def _of_images(vectors: Tensor, parts: Sequence[int]) -> Tensor:
     """Each image's own vector, (P, T, C) -> (N, C, 1, 1); or (1, C, 1, 1) if there is but one."""
     tasks, channels = vectors.shape[1:]
     flat = vectors.view(-1, channels)
-    if len(flat) > 1:
+    if len(parts) * tasks > 1:
         counts = [part // tasks for part in parts for _ in range(tasks)]
         flat = torch.cat([v.expand(n, channels) for v, n in zip(flat, counts, strict=True)])
-    return flat[:, :, None, None]
+    return flat.view(-1, channels, 1, 1)
 
 
 def _statistics(x: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
@@ -57,12 +62,11 @@ class _Normed(NamedTuple):
         """Of gradient times normalised input and of the gradient alone, (P, T, 2, C)."""
         sums: list[Tensor] = []
         wanted = [False, True, True]  # gradients of weight and bias, not of the input
-        images = zip(grad.split(parts), self.x.split(parts), strict=True)
-        vectors = zip(self.scale, self.mean, self.invstd, strict=True)
-        for pair, (scale, *moments) in zip(images, vectors, strict=True):
+        for i, pair in enumerate(zip(grad.split(parts), self.x.split(parts), strict=True)):
+            moments = self.mean[i], self.invstd[i]
             for of_task in zip(*(half.chunk(tasks) for half in pair), strict=True):
                 sums += torch.ops.aten.native_batch_norm_backward(
-                    *of_task, scale, None, None, *moments, True, 0.0, wanted
+                    *of_task, None, None, None, *moments, True, 0.0, wanted
                 )[1:]
         return torch.stack(sums).view(len(parts), tasks, 2, -1)
 
@@ -79,10 +83,9 @@ class _Normed(NamedTuple):
         """
         # The statistics are of the part, so all of it takes part in the gradient of each value.
         pixels = self.x.shape[2] * self.x.shape[3]
-        shares = [own * (-1 / (part * pixels)) for own, part in zip(self.scale, parts, strict=True)]
-        of_weight, of_bias = (sums * torch.stack(shares)[:, None]).unbind(dim=1)
-        factor = of_weight * self.invstd
-        rest = torch.addcmul(of_bias, factor, self.mean, value=-1)
+        share = _stack([self.scale[i] * (-1 / (part * pixels)) for i, part in enumerate(parts)])
+        factor = share * self.invstd * sums[:, 0]
+        rest = torch.addcmul(share * sums[:, 1], factor, self.mean, value=-1)
         factor, rest = (_of_images(vectors[:, None], parts) for vectors in (factor, rest))
         out = torch.addcmul(rest, self.x, factor, out=torch.empty_like(self.x))
         return out.addcmul_(grad, scale)
@@ -90,7 +93,7 @@ class _Normed(NamedTuple):
 
 def _normed(x: Tensor, parts: Sequence[int], norm: nn.BatchNorm2d) -> _Normed:
     moments = [_statistics(part, norm) for part in x.split(parts)]
-    mean, invstd = (torch.stack(vectors) for vectors in zip(*moments, strict=True))
+    mean, invstd = (_stack(vectors) for vectors in zip(*moments, strict=True))
     return _Normed(x, norm.weight * invstd, mean, invstd)
 
 
