@@ -110,6 +110,25 @@ def test_resuming_trains_nothing_again_and_may_add_values(
     more = sweep_alpha(recipe, [1, 2, 5], tmp_path, resume=True)
     assert steps == [(2.0, t) for t in range(3)]
     assert [more.points[0], more.points[2]] == list(first.points)
+    steps.clear()
+    another = sweep_alpha(recipe, [9], tmp_path, resume=True)
+    assert steps == [(9.0, t) for t in range(3)]
+    assert another.points[:3] == more.points
+    assert [p["alpha"] for p in json.loads((tmp_path / "sweep.json").read_text())["points"]] == [
+        1.0,
+        2.0,
+        5.0,
+        9.0,
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"points": [{"alpha": "x"}]}', '{"points": 1}'])
+def test_resuming_beside_a_damaged_result_says_what_to_do(
+    recipe: Config, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(UserError, match=r"sweep\.json is damaged: delete it"):
+        sweep_alpha(recipe, [1, 5], tmp_path, resume=True)
 
 
 def test_interrupted_sweep_goes_on_where_it_stopped_and_ends_the_same(

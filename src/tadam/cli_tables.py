@@ -192,7 +192,7 @@ def table3(
 
 def figure4(
     values: Values = "1,2,5,10,20",
-    shot: Annotated[str, typer.Option(help="1, 5 or 10.")] = "5",
+    shot: Annotated[str, typer.Option("--shot", "--shots", help="1, 5 or 10.")] = "5",
     seeds: Seeds = "0",
     dataset: PaperDataset = "fc100",
     preset: Preset = "cpu",

@@ -18,6 +18,7 @@ from tadam.training.run_folder import check_folder
 
 #: Holds the recipe that all runs of a sweep share; alpha in it means nothing.
 SWEEP = "sweep.toml"
+RESULT = "sweep.json"
 
 
 @dataclass(frozen=True)
@@ -92,17 +93,17 @@ def sweep_alpha(
         settings: Changes such as `backbone.width=16`, applied in order.
         dataset: Replaces the recipe's data set.
         device: auto, cpu, cuda or mps.
-        resume: Keep the finished runs in `out` and go on with an unfinished one; values may be
-            added.
+        resume: Keep the finished runs in `out` and go on with an unfinished one; the result has
+            the values of both.
         cluster: Train on Ray instead of one value after the other here; `out` must be on storage
             that all its machines share.
         reporter: Is told of each run's progress, if the runs are here.
         watcher: Is told which runs are under way.
         on_point: Called after each value, in the order in which they end.
     """
-    alphas = _checked(values)
-    base = _base(recipe, settings, dataset)
     folder = Path(out)
+    alphas = _checked([*values, *(_found(folder, values) if resume else ())])
+    base = _base(recipe, settings, dataset)
     check_folder(folder, base, resume, SWEEP)
     check_recipe(base, "cpu" if cluster else device)  # the workers' device need not be here
     runs = [folder.absolute() / _name(alpha) for alpha in alphas]
@@ -181,6 +182,21 @@ def _checked(values: Sequence[float]) -> list[float]:
     return sorted(map(float, values))
 
 
+def _found(folder: Path, values: Sequence[float]) -> list[float]:
+    """The alphas that an earlier sweep into the same folder has done, but for `values`."""
+    path = folder / RESULT
+    if not path.exists():
+        return []
+    try:
+        alphas = [float(point["alpha"]) for point in json.loads(path.read_bytes())["points"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{path} is damaged: delete it and give all --values again; finished runs are kept"
+        ) from None
+    new = {_name(value) for value in values}
+    return [alpha for alpha in alphas if _name(alpha) not in new]
+
+
 def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | None) -> Config:
     """The recipe of all runs, with alpha neutral so that two sweeps can be compared."""
     for setting in settings:
@@ -191,7 +207,7 @@ def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | N
 
 
 def _write(result: SweepResult) -> None:
-    write_text(result.folder / "sweep.json", json.dumps(result.to_json(), indent=2) + "\n")
+    write_text(result.folder / RESULT, json.dumps(result.to_json(), indent=2) + "\n")
     write_text(result.folder / "sweep.md", _markdown(result))
 
 
