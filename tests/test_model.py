@@ -262,11 +262,23 @@ def test_a_model_without_auxiliary_head_says_so():
         model.auxiliary_logits(torch.zeros(1, 3, 16, 16))
 
 
-def test_bytes_and_floats_on_the_0_255_scale_mean_the_same():
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_bytes_and_floats_on_the_0_255_scale_mean_the_same(kind):
     model, _ = make_model()
     support, query = make_images()
-    as_float = run(model, support.astype(np.float32), query.astype(np.float32))
+    as_float = run(model, support.astype(kind), query.astype(kind))
     np.testing.assert_array_equal(run(model, support, query), as_float)
+
+
+def test_input_is_channels_last_however_the_images_lie():
+    model, _ = make_model()
+    images = torch.from_numpy(make_images()[1][0])  # (N, C, H, W)
+    expected = model.backbone.preprocess(images)
+    for order in ((0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)):
+        lying = images.permute(order).contiguous().permute(tuple(np.argsort(order)))
+        x = model.backbone.preprocess(lying)
+        assert x.is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(x, expected)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

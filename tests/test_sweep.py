@@ -122,13 +122,53 @@ def test_resuming_trains_nothing_again_and_may_add_values(
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"points": [{"alpha": "x"}]}', '{"points": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        '{"points": [{"alpha": "x"}]}',
+        '{"points": [{"alpha": -1}]}',
+        '{"points": [{"alpha": 1}, {"alpha": 1}]}',
+        '{"points": 1}',
+        "[" * 100_000,
+    ],
+)
 def test_resuming_beside_a_damaged_result_says_what_to_do(
     recipe: Config, tmp_path: Path, text: str
 ) -> None:
+    (tmp_path / "sweep.toml").write_text(tadam.sweep._base(recipe, (), None).to_toml())
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(UserError, match=r"sweep\.json is damaged: delete it"):
         sweep_alpha(recipe, [1, 5], tmp_path, resume=True)
+
+
+def test_a_file_of_another_tool_is_left_alone(recipe: Config, tmp_path: Path) -> None:
+    (tmp_path / "sweep.json").write_text("[]")
+    with pytest.raises(UserError, match="holds other files"):
+        sweep_alpha(recipe, [1, 5], tmp_path, resume=True)
+
+
+def test_a_sweep_that_is_stopped_while_values_are_added_keeps_the_earlier_ones(
+    recipe: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sweep_alpha(recipe, [1, 5], tmp_path)
+    step = Trainer.step
+
+    def dying(self: Trainer, t: int) -> Any:
+        if 0.65 < self.model.metric.alpha.item() < 0.75:
+            raise RuntimeError("no memory")
+        return step(self, t)
+
+    with monkeypatch.context() as context:
+        context.setattr(Trainer, "step", dying)
+        with pytest.raises(Exception, match="no memory"):
+            sweep_alpha(recipe, [0.7, 0.6], tmp_path, resume=True)
+    kept = json.loads((tmp_path / "sweep.json").read_text())["points"]
+    assert [point["alpha"] for point in kept] == [0.6, 1.0, 5.0]
+    whole = sweep_alpha(recipe, [0.6, 0.7], tmp_path, resume=True)
+    assert [point.alpha for point in whole.points] == pytest.approx([0.6, 0.7, 1.0, 5.0])
+    assert whole.points[2:] == first.points
 
 
 def test_interrupted_sweep_goes_on_where_it_stopped_and_ends_the_same(

@@ -1,6 +1,7 @@
 """Cross-validation of alpha: one run per value, the best chosen on the validation split."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -93,8 +94,8 @@ def sweep_alpha(
         settings: Changes such as `backbone.width=16`, applied in order.
         dataset: Replaces the recipe's data set.
         device: auto, cpu, cuda or mps.
-        resume: Keep the finished runs in `out` and go on with an unfinished one; the result has
-            the values of both.
+        resume: Keep the finished runs in `out` and go on with an unfinished one; values that an
+            earlier sweep has done stay in the result, whether they are given again or not.
         cluster: Train on Ray instead of one value after the other here; `out` must be on storage
             that all its machines share.
         reporter: Is told of each run's progress, if the runs are here.
@@ -102,9 +103,11 @@ def sweep_alpha(
         on_point: Called after each value, in the order in which they end.
     """
     folder = Path(out)
-    alphas = _checked([*values, *(_found(folder, values) if resume else ())])
     base = _base(recipe, settings, dataset)
     check_folder(folder, base, resume, SWEEP)
+    found = _found(folder) if resume else []
+    names = [_name(alpha) for alpha in found]
+    alphas = found + [a for a in _checked(values, found) if _name(a) not in names]
     check_recipe(base, "cpu" if cluster else device)  # the workers' device need not be here
     runs = [folder.absolute() / _name(alpha) for alpha in alphas]
     shared = {"base": base, "device": device, "reporter": None if cluster else reporter}
@@ -121,12 +124,13 @@ def sweep_alpha(
             base.data.name,
             base.episode.way,
             base.episode.shot,
-            tuple(points[index] for index in sorted(points)),
+            tuple(sorted(points.values(), key=lambda point: point.alpha)),
         )
 
     def keep(index: int, point: SweepPoint) -> None:
         points[index] = point
-        _write(result())  # after each point, so that a crash leaves what was found
+        if points.keys() >= set(range(len(found))):  # or what was found before would be lost
+            _write(result())  # after each point, so that a crash leaves what was found
         if on_point:
             on_point(point)
 
@@ -171,30 +175,36 @@ def _name(alpha: float) -> str:
     return f"alpha-{alpha:.12g}"
 
 
-def _checked(values: Sequence[float]) -> list[float]:
+def _fits(alpha: float) -> bool:
+    return 0 < alpha < 1e6
+
+
+def _checked(values: Sequence[float], found: Sequence[float]) -> list[float]:
     for value in values:
-        if not 0 < value < 1e6:
+        if not _fits(value):
             raise UserError(f"--values must be above 0 and below 1e6, got {value:g}")
-    if len({_name(value) for value in values}) < len(values):
+    names = {_name(value) for value in values}
+    if len(names) < len(values):
         raise UserError(f"--values must differ, got {', '.join(f'{v:g}' for v in values)}")
-    if len(values) < 2:
+    if len(names | {_name(alpha) for alpha in found}) < 2:
         raise UserError(f"a sweep needs at least 2 --values, got {len(values)}")
     return sorted(map(float, values))
 
 
-def _found(folder: Path, values: Sequence[float]) -> list[float]:
-    """The alphas that an earlier sweep into the same folder has done, but for `values`."""
+def _found(folder: Path) -> list[float]:
+    """The alphas that an earlier sweep into the same folder has done."""
     path = folder / RESULT
     if not path.exists():
         return []
     try:
         alphas = [float(point["alpha"]) for point in json.loads(path.read_bytes())["points"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        alphas = [math.nan]
+    if not all(map(_fits, alphas)) or len(set(map(_name, alphas))) < len(alphas):
         raise UserError(
             f"{path} is damaged: delete it and give all --values again; finished runs are kept"
-        ) from None
-    new = {_name(value) for value in values}
-    return [alpha for alpha in alphas if _name(alpha) not in new]
+        )
+    return alphas
 
 
 def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | None) -> Config:

@@ -152,3 +152,28 @@ def test_batches_together_are_as_good_as_one_by_one(activation, conditioned, mon
         results.append([*z, *(p.grad for p in net.parameters()), *net.buffers()])
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_batches_of_any_layout_are_normalised_apart():
+    batches = [torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(n)) for n in (4, 6)]
+    nets = [ResNet12(width=16).train() for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    together = nets[0].embed_each(batches)  # not channels last, which the native core refuses
+    for a, x in zip(together, batches, strict=True):
+        torch.testing.assert_close(a, nets[1](x), rtol=1e-3, atol=1e-4)
+    for a, b in zip(nets[0].buffers(), nets[1].buffers(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_subclass_with_an_embed_of_its_own_is_asked_batch_by_batch(monkeypatch):
+    monkeypatch.setattr(native, "available", lambda: False)
+
+    class Doubled(ResNet12):
+        def embed(self, x, film=None):
+            return 2 * super().embed(x, film)
+
+    net = Doubled(width=1).train()
+    batches = [torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))] * 2
+    a, b = net.embed_each(batches)
+    torch.testing.assert_close(a, 2 * ResNet12.embed(net, batches[0]))
+    assert torch.equal(a, b)

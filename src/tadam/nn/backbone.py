@@ -59,8 +59,8 @@ class Backbone(nn.Module):
         x = square(images, self.image_size).permute(0, 2, 3, 1)
         # A row of pixels at a time, for loops over two or three channels are slow.
         mean, std = (v.flatten().repeat(self.image_size) for v in (self.pixel_mean, self.pixel_std))
-        rows: Tensor = (x.flatten(2) - mean) / std
-        return rows.view(x.shape).permute(0, 3, 1, 2)
+        rows: Tensor = (x.flatten(2).to(mean.dtype) - mean) / std
+        return rows.view(x.shape).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
 
     def load_pretrained(self) -> bool:
         """Fills in weights that are not kept in a model's file; False if there are none."""

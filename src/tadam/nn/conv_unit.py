@@ -62,7 +62,7 @@ class ConvUnit(ConvNorm):
             pool: A 2x2 max-pool at the end, with odd sizes rounded `up` or `down`; None for none.
             parts: Number of images of each part, see `takes_parts`; None if all are one.
         """
-        natively = _fits_native(x, [(self, modulation)], shortcut)
+        natively = parts is None and _fits_native(x, [(self, modulation)], shortcut)
         if self.training and natively:
             return run_units([self], x, [modulation], shortcut, pool)
         if natively and not torch.is_grad_enabled():
@@ -116,7 +116,7 @@ def run_units(
 ) -> Tensor:
     """Units of one activation, one after the other; shortcut and pool are the last one's."""
     pairs = list(zip(units, modulations, strict=True))
-    if units[0].training and _fits_native(x, pairs, shortcut):
+    if parts is None and units[0].training and _fits_native(x, pairs, shortcut):
         layers = [(unit.conv, unit.norm) for unit in units]
         finish = native.Finish(units[0].activation, pool)
         return train_units(x, layers, modulations, shortcut, finish)

@@ -19,14 +19,13 @@ def check_modulation(images: int, channels: int, gamma: Tensor, beta: Tensor) ->
         )
 
 
-def film(x: Tensor, gamma: Tensor, beta: Tensor, out: Tensor | None = None) -> Tensor:
+def film(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     """Scales and shifts the channels of each task's images by that task's own vectors.
 
     Args:
         x: Activations of all tasks' images, task after task, (T*N, C, H, W).
         gamma: Scale per task and channel, (T, C).
         beta: Shift per task and channel, (T, C).
-        out: Where to write, possibly `x` itself; not differentiable.
 
     Returns:
         `gamma * x + beta`, (T*N, C, H, W), in the memory format of `x`.
@@ -35,4 +34,4 @@ def film(x: Tensor, gamma: Tensor, beta: Tensor, out: Tensor | None = None) -> T
     if len(gamma) > 1:  # the vectors of one task go to all images as they are
         per_image = len(x) // len(gamma)
         gamma, beta = (v.repeat_interleave(per_image, dim=0) for v in (gamma, beta))  # (T*N, C)
-    return torch.addcmul(beta[:, :, None, None], x, gamma[:, :, None, None], out=out)
+    return torch.addcmul(beta[:, :, None, None], x, gamma[:, :, None, None])

@@ -63,10 +63,11 @@ class _Normed(NamedTuple):
         sums: list[Tensor] = []
         wanted = [False, True, True]  # gradients of weight and bias, not of the input
         for i, pair in enumerate(zip(grad.split(parts), self.x.split(parts), strict=True)):
-            moments = self.mean[i], self.invstd[i]
+            mean, invstd = self.mean[i], self.invstd[i]
+            weight = invstd  # any: these sums do not depend on it, but a GPU wants one
             for of_task in zip(*(half.chunk(tasks) for half in pair), strict=True):
                 sums += torch.ops.aten.native_batch_norm_backward(
-                    *of_task, None, None, None, *moments, True, 0.0, wanted
+                    *of_task, weight, None, None, mean, invstd, True, 0.0, wanted
                 )[1:]
         return torch.stack(sums).view(len(parts), tasks, 2, -1)
 

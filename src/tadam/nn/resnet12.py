@@ -72,18 +72,25 @@ class ResNet12(Backbone):
         self.feature_size = widths[-1]
         self.conditioned_widths = tuple(w for w in widths for _ in range(3))
 
-    def embed(
-        self, x: Tensor, film: Film | None = None, parts: Sequence[int] | None = None
-    ) -> Tensor:
+    def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, 8w); `film` holds 12 modulations."""
+        return self._embed(x, film, None)
+
+    def _embed(self, x: Tensor, film: Film | None, parts: Sequence[int] | None) -> Tensor:
         for i, block in enumerate(self.blocks):
             x = block(x, film[3 * i : 3 * i + 3] if film else None, parts)
         return x.mean(dim=(2, 3))
 
+    def forward(
+        self, x: Tensor, film: Film | None = None, parts: Sequence[int] | None = None
+    ) -> Tensor:
+        """`embed`; in training, images may be the parts of several batches, see `takes_parts`."""
+        return super().forward(x, film) if parts is None else self._embed(x, film, parts)
+
     def embed_each(self, batches: Sequence[Tensor], film: Film | None = None) -> list[Tensor]:
-        """As one batch where that is quicker."""
-        together = self.training and len(batches) > 1 and takes_parts(batches[0], self.activation)
-        if not together:
+        """As one batch where that is quicker; a subclass may have an `embed` of its own."""
+        together = self.training and len(batches) > 1 and type(self) is ResNet12
+        if not (together and takes_parts(batches[0], self.activation)):
             return super().embed_each(batches, film)
         parts = [len(x) for x in batches]
-        return list(self.embed(torch.cat(list(batches)), film, parts).split(parts))
+        return list(self(torch.cat(list(batches)), film, parts).split(parts))
