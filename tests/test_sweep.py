@@ -157,12 +157,12 @@ def test_a_sweep_that_is_stopped_while_values_are_added_keeps_the_earlier_ones(
 
     def dying(self: Trainer, t: int) -> Any:
         if 0.65 < self.model.metric.alpha.item() < 0.75:
-            raise RuntimeError("no memory")
+            raise KeyboardInterrupt
         return step(self, t)
 
     with monkeypatch.context() as context:
         context.setattr(Trainer, "step", dying)
-        with pytest.raises(Exception, match="no memory"):
+        with pytest.raises(KeyboardInterrupt):
             sweep_alpha(recipe, [0.7, 0.6], tmp_path, resume=True)
     kept = json.loads((tmp_path / "sweep.json").read_text())["points"]
     assert [point["alpha"] for point in kept] == [0.6, 1.0, 5.0]

@@ -57,6 +57,16 @@ def everything(x, layer, modulation, shortcut):
     return leaves + ([shortcut[0], *shortcut[1].parameters()] if shortcut else [])
 
 
+def outcome(out, x, layer, modulation, shortcut):
+    """The output, the gradients of `everything` and the running statistics."""
+    weights = torch.arange(out.numel(), dtype=out.dtype).reshape(out.shape).cos()
+    gradients = torch.autograd.grad(
+        (out * weights).sum(), everything(x, layer, modulation, shortcut)
+    )
+    norms = [layer, *([shortcut[1]] if shortcut else [])]
+    return [out, *gradients, *(b for n in norms for b in n.buffers())]
+
+
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
 def test_output_gradients_and_statistics_are_those_of_plain_autograd(
@@ -67,12 +77,7 @@ def test_output_gradients_and_statistics_are_those_of_plain_autograd(
         x, layer, modulation, shortcut = arguments(conditioned, residual)
         given = x.contiguous(memory_format=memory_format)
         out = function(given, layer, modulation, shortcut, pool)
-        weights = torch.arange(out.numel(), dtype=out.dtype).reshape(out.shape).cos()
-        gradients = torch.autograd.grad(
-            (out * weights).sum(), everything(x, layer, modulation, shortcut)
-        )
-        norms = [layer, *([shortcut[1]] if shortcut else [])]
-        results.append([out, *gradients, *(b for n in norms for b in n.buffers())])
+        results.append(outcome(out, x, layer, modulation, shortcut))
     for ours, expected in zip(*results, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-9)
 
@@ -92,12 +97,7 @@ def test_parts_of_a_batch_fare_as_batches_of_their_own(conditioned, residual, po
             )
         else:
             out = norm_film_swish(x, layer, modulation, shortcut, pool, parts=[4, 2])
-        weights = torch.arange(out.numel(), dtype=out.dtype).reshape(out.shape).cos()
-        gradients = torch.autograd.grad(
-            (out * weights).sum(), everything(x, layer, modulation, shortcut)
-        )
-        norms = [layer, *([shortcut[1]] if shortcut else [])]
-        results.append([out, *gradients, *(b for n in norms for b in n.buffers())])
+        results.append(outcome(out, x, layer, modulation, shortcut))
     for together, separate in zip(*results, strict=True):
         torch.testing.assert_close(together, separate, rtol=1e-9, atol=1e-9)
 

@@ -4,6 +4,8 @@ Plain autograd keeps the outputs of batch norm, FiLM, sum, swish and max-pool fo
 which is most of the memory of a training step. Here only where the maxima were is kept, and all
 else is computed again from what the convolutions gave. Norms and FiLM are one scale and one shift
 of each channel.
+
+A batch may have P parts, each normalised by itself and each with as many images of all T tasks.
 """
 
 from collections.abc import Sequence
