@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tadam.cli import main
+from tadam.cli.app import main
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,14 @@ def surroundings() -> tuple[int, str, str | None]:
 
 def dying_train_point(**arguments: Any) -> object:
     """Trains; before the fifth step of alpha 5 the worker is killed, once."""
-    from tadam.sweep import _train_point
+    from tadam.training.sweep import _train_point
 
     return _watched(_die_once, _train_point, **arguments)
 
 
 def slow_train_point(**arguments: Any) -> object:
     """Trains at leisure."""
-    from tadam.sweep import _train_point
+    from tadam.training.sweep import _train_point
 
     return _watched(lambda folder, t: time.sleep(0.05), _train_point, **arguments)
 

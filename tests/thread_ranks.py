@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tadam.distributed.ranks import Ranks
-from tadam.distributed.torchrun import Place
+from tadam.system.torchrun import Place
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from reference import random_weights
 from tadam.config import Config
-from tadam.model import InputSpec, Tadam, build_model
-from tadam.modelfile import ModelInfo
+from tadam.methods.tadam import InputSpec, Tadam, build_model
+from tadam.models.modelfile import ModelInfo
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
 

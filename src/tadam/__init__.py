@@ -4,14 +4,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tadam.classifier import FewShotClassifier
+    from tadam.classify.classifier import FewShotClassifier
     from tadam.config import Config
     from tadam.data.episodes import EpisodeSampler
     from tadam.data.store import ImageStore
     from tadam.errors import RunFailed, UserError
-    from tadam.evaluation import Evaluation, evaluate
-    from tadam.model import Tadam
-    from tadam.modelfile import load_model
+    from tadam.evaluation.tasks import Evaluation, evaluate
+    from tadam.methods.tadam import Tadam
+    from tadam.models.modelfile import load_model
     from tadam.recipes import load_recipe
     from tadam.training.run import TrainingResult, train
 
@@ -21,15 +21,15 @@ __version__ = "0.1.0"
 _HOMES = {
     "Config": "tadam.config",
     "EpisodeSampler": "tadam.data.episodes",
-    "Evaluation": "tadam.evaluation",
-    "FewShotClassifier": "tadam.classifier",
+    "Evaluation": "tadam.evaluation.tasks",
+    "FewShotClassifier": "tadam.classify.classifier",
     "ImageStore": "tadam.data.store",
     "RunFailed": "tadam.errors",
-    "Tadam": "tadam.model",
+    "Tadam": "tadam.methods.tadam",
     "TrainingResult": "tadam.training.run",
     "UserError": "tadam.errors",
-    "evaluate": "tadam.evaluation",
-    "load_model": "tadam.modelfile",
+    "evaluate": "tadam.evaluation.tasks",
+    "load_model": "tadam.models.modelfile",
     "load_recipe": "tadam.recipes",
     "train": "tadam.training.run",
 }

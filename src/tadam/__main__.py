@@ -1,5 +1,5 @@
 """`python -m tadam` is `tadam`; torchrun needs the module form."""
 
-from tadam.cli import main
+from tadam.cli.app import main
 
 main()

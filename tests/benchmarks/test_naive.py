@@ -10,8 +10,8 @@ from tadam.benchmarks.naive import NaiveTadam, NaiveTrainer, evaluate, load_imag
 from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation import evaluate_tasks
-from tadam.model import InputSpec, Tadam, build_model, initialise
+from tadam.evaluation.tasks import evaluate_tasks
+from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise
 from tadam.training.trainer import Trainer
 
 CLASSES = 6

@@ -10,13 +10,14 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from tadam import export, native
+from tadam import native
 from tadam.benchmarks import evaluation, inference, network, prediction, startup, steps, suite
 from tadam.benchmarks.results import Measurement, Report, read_report
 from tadam.benchmarks.suite import PARTS, Plan, as_shares, jobs, quick_plan
 from tadam.benchmarks.tables import machine_line, tables
 from tadam.benchmarks.targets import IMPORT, INFERENCE, STEP_NATIVE, TARGETS
 from tadam.benchmarks.workload import Setup
+from tadam.classify import export
 from tadam.errors import RunFailed, UserError
 
 TINY = Setup(width=4, image_size=16, way=2, shot=1, queries=4, classes=6, images_per_class=12)

@@ -8,7 +8,7 @@ import pytest
 
 from tadam.data import cache
 from tadam.errors import UserError
-from tadam.files import cache_dir
+from tadam.system.files import cache_dir
 
 SHAPE = (5, 4, 4, 3)
 

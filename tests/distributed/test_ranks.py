@@ -35,7 +35,7 @@ TASKWISE = (
 #: the worst time: when it has noticed by itself and not yet said so.
 DIES = """
 import os, signal
-from tadam.cli import main
+from tadam.cli.app import main
 from tadam.training.log import RunLog
 from tadam.training.trainer import Trainer
 

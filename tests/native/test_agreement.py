@@ -7,8 +7,8 @@ from tadam import native
 from tadam.config import Config, DataConfig
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
-from tadam.evaluation import evaluate_tasks
-from tadam.model import InputSpec, build_model, initialise
+from tadam.evaluation.tasks import evaluate_tasks
+from tadam.methods.tadam import InputSpec, build_model, initialise
 from tadam.training.trainer import Trainer
 
 STEPS = 20

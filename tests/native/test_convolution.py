@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from tadam import native
-from tadam.constant_weights import constant_weights
 from tadam.native import Activated, Finish, Scaled
+from tadam.native.constant_weights import constant_weights
 from tadam.native.convolution import (
     Gradient,
     convolve,

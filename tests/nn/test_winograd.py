@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tadam.constant_weights import constant_weights
+from tadam.native.constant_weights import constant_weights
 from tadam.nn import winograd
 from tadam.nn.winograd import conv3x3
 

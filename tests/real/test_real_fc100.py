@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tadam.evaluation import evaluate
+from tadam.evaluation.tasks import evaluate
 
 CARD = json.loads((Path(__file__).parents[2] / "docs" / "fc100.json").read_text(encoding="utf-8"))
 

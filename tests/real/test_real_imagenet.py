@@ -7,8 +7,8 @@ from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation import evaluate_tasks
-from tadam.modelfile import find_model, load_model
+from tadam.evaluation.tasks import evaluate_tasks
+from tadam.models.modelfile import find_model, load_model
 from tadam.nn.efficientnet_lite import EfficientNetLite0
 
 IMAGES = 25  # of a class

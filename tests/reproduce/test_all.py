@@ -8,8 +8,8 @@ import pytest
 
 from command_line import CommandLine
 from made_up_runs import made_up
-from tadam.model import InputSpec, build_model
-from tadam.modelfile import BEST, ModelInfo, save_model
+from tadam.methods.tadam import InputSpec, build_model
+from tadam.models.modelfile import BEST, ModelInfo, save_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, save_result
 

@@ -8,8 +8,8 @@ import pytest
 from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
 from tadam.config import Config
-from tadam.model import InputSpec, build_model
-from tadam.modelfile import BEST, ModelInfo, save_model
+from tadam.methods.tadam import InputSpec, build_model
+from tadam.models.modelfile import BEST, ModelInfo, save_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.figure3 import figure3_rows, load_figure3, markdown, reproduce_figure3
 from tadam.reproduce.result import save_result

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from command_line import CommandLine, assert_one_sentence
-from tadam.jobs import Cluster, Ended, Job, Watcher
+from tadam.distributed.jobs import Cluster, Ended, Job, Watcher
 from tadam.training.log import read_log
 from tadam.training.trainer import StepResult, Trainer
 from tiny import SETTINGS, write_image_folder

@@ -9,10 +9,10 @@ import pytest
 import tadam as package
 from command_line import CommandLine, assert_one_sentence
 from tadam.data.episodes import EpisodeSampler
-from tadam.evaluation import evaluate_tasks
+from tadam.evaluation.tasks import evaluate_tasks
+from tadam.reports.training_progress import duration
 from tadam.training import run
 from tadam.training.estimate import Estimate, embedded_images, estimate
-from tadam.training.progress import duration
 from tadam.training.trainer import Trainer
 from tiny import SETTINGS, arguments, write_image_folder
 

@@ -7,8 +7,8 @@ from torch import nn
 
 from tadam.config import Config
 from tadam.distributed.ranks import ALONE, Ranks
-from tadam.distributed.torchrun import Place
 from tadam.errors import UserError
+from tadam.system.torchrun import Place
 from tadam.training.pieces import Pieces
 
 

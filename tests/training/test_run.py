@@ -21,8 +21,8 @@ from readings import Readings
 from tadam.config import Config
 from tadam.data.store import ImageStore
 from tadam.errors import RunFailed, UserError
-from tadam.folder_lock import locked
 from tadam.recipes import resolve
+from tadam.system.folder_lock import locked
 from tadam.training.log import read_log
 from tadam.training.run import TrainingResult, _Run, prepare
 from tadam.training.trainer import StepResult, Trainer
@@ -371,7 +371,7 @@ def test_a_disk_that_is_full_is_one_sentence(
     def full(*_: object, **__: object) -> None:
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("tadam.modelfile.save_file", full)
+    monkeypatch.setattr("tadam.models.modelfile.save_file", full)
     with pytest.raises(RunFailed, match=r"safetensors cannot be written: .* No space left"):
         run_tiny(images, tmp_path / "run")
 

@@ -8,7 +8,7 @@ from torch import nn
 from readings import Readings
 from tadam.config import Config
 from tadam.data.store import ImageStore
-from tadam.model import InputSpec, build_model, initialise
+from tadam.methods.tadam import InputSpec, build_model, initialise
 from tadam.training.trainer import Trainer
 
 TINY = {

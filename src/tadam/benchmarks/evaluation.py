@@ -11,8 +11,8 @@ from tadam.benchmarks.targets import EVALUATION_CONDITIONED, EVALUATION_PLAIN
 from tadam.benchmarks.worker import Worker
 from tadam.benchmarks.workload import Setup
 from tadam.data.episodes import EpisodeSampler
-from tadam.evaluation import evaluate_tasks
-from tadam.model import Tadam
+from tadam.evaluation.tasks import evaluate_tasks
+from tadam.methods.tadam import Tadam
 
 
 @cache

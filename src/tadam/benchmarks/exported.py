@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from tadam.benchmarks.worker import in_turn, shortest
-from tadam.export import INPUT, random_images, session
-from tadam.predictor import Predictor
+from tadam.classify.export import INPUT, random_images, session
+from tadam.classify.predictor import Predictor
 
 BATCH = 32
 

@@ -9,14 +9,14 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from tadam.allocator import keep_large_blocks
 from tadam.benchmarks.network import BATCH, network, random_images
 from tadam.benchmarks.results import TIMES, Measurement
 from tadam.benchmarks.targets import INFERENCE
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
+from tadam.classify.export import installed, onnx_model, save, session
 from tadam.errors import RunFailed
-from tadam.export import installed, onnx_model, save, session
 from tadam.nn.folded import fold
+from tadam.system.allocator import keep_large_blocks
 
 #: Largest difference relative to the largest feature; Winograd's convolution rounds differently.
 TOLERANCE = 1e-3

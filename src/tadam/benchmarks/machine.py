@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tadam import native
-from tadam.allocator import keep_large_blocks
 from tadam.benchmarks.worker import shortest
+from tadam.system.allocator import keep_large_blocks
 
 
 def machine(threads: int) -> dict[str, Any]:

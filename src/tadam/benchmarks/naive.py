@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler, auxiliary_batch
 from tadam.data.store import ImageStore
-from tadam.model import Tadam
+from tadam.methods.tadam import Tadam
 from tadam.training.optimiser import weight_decay
 from tadam.training.schedule import learning_rate_factor
 

@@ -5,15 +5,15 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from tadam.allocator import keep_large_blocks
 from tadam.benchmarks.arithmetic import TRAINING_FACTOR, forward_flops
 from tadam.benchmarks.machine import gemm_seconds
 from tadam.benchmarks.results import SHARE, Measurement
 from tadam.benchmarks.targets import FORWARD, FORWARD_BACKWARD
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
-from tadam.constant_weights import constant_weights
+from tadam.native.constant_weights import constant_weights
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.resnet12 import ResNet12
+from tadam.system.allocator import keep_large_blocks
 
 BATCH = 64
 

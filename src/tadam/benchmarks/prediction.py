@@ -9,17 +9,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tadam.allocator import keep_large_blocks
 from tadam.benchmarks.results import TIMES, Measurement
 from tadam.benchmarks.targets import FIT, PREDICTION
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
 from tadam.benchmarks.workload import Setup
-from tadam.classifier import FewShotClassifier
+from tadam.classify.classifier import FewShotClassifier
 from tadam.errors import RunFailed
+from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
-from tadam.model import Tadam
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.film import Film
+from tadam.system.allocator import keep_large_blocks
 
 #: Images that are classified; of the loop, which takes as long for each, only some are timed.
 IMAGES, LOOPED = 256, 32

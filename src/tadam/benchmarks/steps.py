@@ -16,7 +16,7 @@ from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
 from tadam.benchmarks.workload import Setup, naive_trainer, our_trainer
 from tadam.data.augment import augment
 from tadam.data.episodes import AUGMENT_AUXILIARY, AUGMENT_TASKS, auxiliary_batch, bits
-from tadam.memory import peak_bytes
+from tadam.system.memory import peak_bytes
 
 NOT_BUILT = "the native core was not built, or TADAM_NATIVE=0 turned it off"
 

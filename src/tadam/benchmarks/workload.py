@@ -6,11 +6,11 @@ from functools import cache
 import numpy as np
 import torch
 
-from tadam.allocator import keep_large_blocks
 from tadam.benchmarks.naive import NaiveTrainer
 from tadam.config import Config
 from tadam.data.store import ImageStore
-from tadam.model import InputSpec, Tadam, build_model, initialise
+from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise
+from tadam.system.allocator import keep_large_blocks
 from tadam.training.trainer import Trainer
 
 _AUGMENT = {"flip": True, "crop_padding": 4, "brightness": 0.4, "contrast": 0.4, "saturation": 0.4}

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tadam.config import AugmentConfig
 from tadam.data.episodes import uniforms
-from tadam.device import to_device
+from tadam.system.device import to_device
 
 #: Luma weights of ITU-R BT.601.
 _GREY = (0.299, 0.587, 0.114)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tadam.data.store import ImageStore, split_stores
 from tadam.errors import UserError
-from tadam.files import cache_dir, replacing, write_text
+from tadam.system.files import cache_dir, replacing, write_text
 
 #: Arrays beyond this many bytes stay on disk, memory-mapped; smaller ones are held in memory.
 LARGE = 2 * 2**30

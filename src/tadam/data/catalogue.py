@@ -17,7 +17,7 @@ from tadam.data.source import SPLITS, Progress, Source
 from tadam.data.store import ImageStore
 from tadam.data.tiered_imagenet import TIERED_IMAGENET
 from tadam.errors import UserError
-from tadam.files import data_dir
+from tadam.system.files import data_dir
 
 SOURCES = (
     SHAPES,

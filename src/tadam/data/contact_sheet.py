@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from tadam.data.store import ImageStore
-from tadam.files import write_with
+from tadam.system.files import write_with
 
 _LABEL_WIDTH, _GAP, _MOST_CLASSES, _PER_CLASS = 230, 2, 64, 12
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tadam.data.checksum import file_md5
 from tadam.data.source import Download, Progress
 from tadam.errors import RunFailed
-from tadam.files import put_in_place
+from tadam.system.files import put_in_place
 
 #: Seconds without a byte after which a server counts as gone.
 TIMEOUT = 30.0

@@ -18,9 +18,9 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from tadam.distributed.attempt import attempt_number
-from tadam.distributed.torchrun import Place, place
 from tadam.errors import LostProcess, RunFailed, UserError
-from tadam.interruption import on_terminate
+from tadam.system.interruption import on_terminate
+from tadam.system.torchrun import Place, place
 
 T = TypeVar("T")
 #: How long a rank waits for another, which may be reading a large data set for the first time; one

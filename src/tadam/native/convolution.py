@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tadam.constant_weights import reused
 from tadam.native import Activated, Finish, accepts, call, empty_images
+from tadam.native.constant_weights import reused
 
 #: Fewer channels than the kernels have lanes, or too few tiles for the weights' transform to pay.
 _LEAST_CHANNELS, _LEAST_TILES = 16, 16

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tadam.constant_weights import reused
+from tadam.native.constant_weights import reused
 from tadam.nn.first_order import refuse_second_order
 
 #: Bytes of transformed images at a time.

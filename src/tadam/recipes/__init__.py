@@ -1,8 +1,9 @@
-"""Recipes by name: the TOML files of this folder."""
+"""Recipes by name: the TOML files of this folder, and the generated ones in `paper/`."""
 
 import difflib
 from collections.abc import Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from tadam.config import Config
@@ -11,8 +12,13 @@ from tadam.errors import UserError
 
 def recipe_names() -> list[str]:
     """Names of the shipped recipes."""
+    return sorted(_shipped())
+
+
+def _shipped() -> dict[str, Traversable]:
     folder = resources.files(__package__)
-    return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+    files = [*folder.iterdir(), *folder.joinpath("paper").iterdir()]
+    return {file.name[:-5]: file for file in files if file.name.endswith(".toml")}
 
 
 def resolve(
@@ -32,10 +38,9 @@ def load_recipe(recipe: str | Path) -> Config:
             return Config.from_toml(path.read_text(encoding="utf-8-sig"), str(path))
         except UnicodeDecodeError:
             raise UserError(f"{path} is not a text file: a recipe is TOML in UTF-8") from None
-    names = recipe_names()
-    if name in names:
-        text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
-        return Config.from_toml(text, f"recipe {name}")
-    near = difflib.get_close_matches(name, names, n=1)
+    shipped = _shipped()
+    if name in shipped:
+        return Config.from_toml(shipped[name].read_text(encoding="utf-8"), f"recipe {name}")
+    near = difflib.get_close_matches(name, shipped, n=1)
     hint = f"did you mean {near[0]}?" if near else "'tadam recipes' lists the shipped ones"
     raise UserError(f"unknown recipe {str(recipe)!r}, and no file of that name ({hint})")

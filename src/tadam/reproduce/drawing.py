@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tadam import plots
-from tadam.figure import COLOURS, new_figure, save_png, style
+from tadam.reports import plots
+from tadam.reports.figure import COLOURS, new_figure, save_png, style
 from tadam.reproduce.experiments import ROWS, TITLES
 from tadam.reproduce.tables import Estimate, Line, ResultTable
 

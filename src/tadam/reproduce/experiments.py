@@ -7,7 +7,7 @@ from typing import Any
 from tadam.config import Config
 from tadam.errors import UserError
 from tadam.recipes import load_recipe
-from tadam.recipes.paper import CONV4_WAYS, EPISODES, STEPS, conv4_name, recipe_name
+from tadam.recipes.paper_recipes import CONV4_WAYS, EPISODES, STEPS, conv4_name, recipe_name
 
 #: Row -> what it is called where there is room, by experiment. Figure 4's rows are its alphas.
 ROWS: dict[str, dict[str, str]] = {

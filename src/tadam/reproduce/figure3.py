@@ -7,14 +7,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tadam import plots
 from tadam.errors import UserError
-from tadam.figure import COLOURS, available, new_figure, save_png, style
-from tadam.files import write_text
-from tadam.modelfile import find_model, load_model
+from tadam.models.modelfile import find_model, load_model
+from tadam.reports import plots
+from tadam.reports.figure import COLOURS, available, new_figure, save_png, style
 from tadam.reproduce.experiments import DATASETS, check_choice, stem
 from tadam.reproduce.published import seen
 from tadam.reproduce.runs import stored_runs
+from tadam.system.files import write_text
 from tadam.training.run_folder import check_results
 
 COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")

@@ -25,15 +25,15 @@ from tadam.config import Config, DataConfig
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation import calibration_error, mean_and_interval
-from tadam.files import write_text
+from tadam.evaluation.tasks import calibration_error, mean_and_interval
+from tadam.methods.tadam import InputSpec, Tadam
 from tadam.metric import DISTANCES, ScaledMetric, prototypes
-from tadam.model import InputSpec, Tadam
-from tadam.modelfile import ModelInfo, save_model
+from tadam.models.modelfile import ModelInfo, save_model
 from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.nn.ten import TaskEmbeddingNetwork
+from tadam.reports.terminal import out, percent, progress_bar
 from tadam.reproduce.imagenet_tail import SHOTS, Tail, activations, at, train_conditioning
-from tadam.terminal import out, percent, progress_bar
+from tadam.system.files import write_text
 
 #: Validation tasks differ from those of the test classes, and from those trained on.
 SEEDS = {"val": 1_000_003, "test": 0}

@@ -14,14 +14,14 @@ from torch import Tensor
 from tadam.config import OptimiserConfig, ScheduleConfig
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation import images_at
-from tadam.files import write_with
+from tadam.evaluation.tasks import images_at
+from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
-from tadam.model import Tadam
 from tadam.nn.backbone import Backbone
 from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
+from tadam.system.files import write_with
 from tadam.training.optimiser import clip_gradients, make_optimiser
 from tadam.training.schedule import learning_rate_factor
 

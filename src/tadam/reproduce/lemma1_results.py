@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tadam import plots
+from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import UserError
-from tadam.figure import available, new_figure, save_png
-from tadam.files import write_text
-from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.metric import DISTANCES
+from tadam.reports import plots
+from tadam.reports.figure import available, new_figure, save_png
 from tadam.reproduce.lemma1 import Lemma1Result, lemma1
+from tadam.system.files import write_text
 from tadam.training.run_folder import check_results
 
 JSON = "lemma1.json"

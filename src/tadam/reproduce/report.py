@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 from tadam.errors import UserError
-from tadam.files import write_text
 from tadam.reproduce import figure3
 from tadam.reproduce.experiments import DATASETS, Request, stem
 from tadam.reproduce.lemma1_results import load_lemma1
 from tadam.reproduce.published import seen
 from tadam.reproduce.table_text import NOT_RUN, markdown
 from tadam.reproduce.tables import build_table, load_table
+from tadam.system.files import write_text
 
 _HEAD = """\
 # The paper's results, published and reproduced

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tadam.errors import UserError
-from tadam.files import write_text
 from tadam.reproduce.experiments import Cell, Request
+from tadam.system.files import write_text
 
 RESULT = "result.json"
 

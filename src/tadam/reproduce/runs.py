@@ -12,14 +12,14 @@ import torch
 import tadam
 from tadam.benchmarks.machine import machine
 from tadam.config import Config, EpisodeConfig
-from tadam.device import choose_device
+from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, UserError
-from tadam.evaluation import evaluate
-from tadam.files import write_text
-from tadam.jobs import Cluster, Job, Watcher, open_pool, run_jobs
-from tadam.modelfile import find_model, load_model
+from tadam.evaluation.tasks import evaluate
+from tadam.models.modelfile import find_model, load_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, command_line, load_result, save_result
+from tadam.system.device import choose_device
+from tadam.system.files import write_text
 from tadam.training.run import Reporter, check_recipe, check_run_folder, train
 from tadam.training.run_folder import check_folder, check_results
 

@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
-from tadam.figure import available
-from tadam.files import write_text
-from tadam.jobs import Cluster, Watcher
+from tadam.distributed.jobs import Cluster, Watcher
+from tadam.reports.figure import available
 from tadam.reproduce.drawing import draw_table
 from tadam.reproduce.experiments import Request
 from tadam.reproduce.runs import RunReporter, make_runs, stored_runs
 from tadam.reproduce.table_text import markdown
 from tadam.reproduce.tables import ResultTable, build_table
+from tadam.system.files import write_text
 
 #: A table, and the files that hold it.
 Reproduced = tuple[ResultTable, list[Path]]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tadam.errors import UserError
-from tadam.modelfile import ModelInfo, read_tensors, write_tensors
+from tadam.models.modelfile import ModelInfo, read_tensors, write_tensors
 from tadam.training.trainer import Trainer
 
 LAST = "last.safetensors"

@@ -14,11 +14,11 @@ import torch
 from tadam import native
 from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler
-from tadam.distributed.torchrun import place
 from tadam.errors import UserError
-from tadam.evaluation import evaluate_tasks
-from tadam.memory import peak_bytes
+from tadam.evaluation.tasks import evaluate_tasks
 from tadam.recipes import resolve
+from tadam.system.memory import peak_bytes
+from tadam.system.torchrun import place
 from tadam.training.run import prepare
 from tadam.training.schedule import makes_auxiliary_update, validates_after
 from tadam.training.trainer import Trainer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tadam.errors import UserError
-from tadam.files import write_text
+from tadam.system.files import write_text
 
 LOG = "log.jsonl"
 

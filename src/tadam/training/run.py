@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tadam.allocator import keep_large_blocks
 from tadam.config import Config
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
-from tadam.device import choose_device
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import Interrupted, RunFailed, UserError
-from tadam.evaluation import Evaluation, evaluate_tasks
-from tadam.files import is_left_over, write_text
-from tadam.folder_lock import locked
-from tadam.interruption import interruption
-from tadam.model import InputSpec, build_model, initialise
-from tadam.modelfile import BEST, ModelInfo, save_model
+from tadam.evaluation.tasks import Evaluation, evaluate_tasks
+from tadam.methods.tadam import InputSpec, build_model, initialise
+from tadam.models.modelfile import BEST, ModelInfo, save_model
 from tadam.recipes import resolve
+from tadam.system.allocator import keep_large_blocks
+from tadam.system.device import choose_device
+from tadam.system.files import is_left_over, write_text
+from tadam.system.folder_lock import locked
+from tadam.system.interruption import interruption
 from tadam.training.checkpoint import LAST, Counters, load_state, save_state, share_state
 from tadam.training.log import LOG, RunLog, require_tensorboard
 from tadam.training.run_folder import check_folder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tadam.config import Config
 from tadam.errors import UserError
-from tadam.files import is_left_over
 from tadam.recipes import load_recipe
+from tadam.system.files import is_left_over
 
 
 def check_folder(

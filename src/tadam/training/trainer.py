@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tadam.config import Config
-from tadam.constant_weights import constant_weights
 from tadam.data.augment import augment
 from tadam.data.episodes import (
     AUGMENT_AUXILIARY,
@@ -22,9 +21,10 @@ from tadam.data.episodes import (
     bits,
 )
 from tadam.data.store import ImageStore
-from tadam.device import images_fit, to_device
 from tadam.distributed.ranks import ALONE, Logits, Ranks, without_averaging
-from tadam.model import Tadam
+from tadam.methods.tadam import Tadam
+from tadam.native.constant_weights import constant_weights
+from tadam.system.device import images_fit, to_device
 from tadam.training.optimiser import clip_gradients, make_optimiser, take_step
 from tadam.training.pieces import Piece, Pieces
 from tadam.training.schedule import learning_rate_factor, makes_auxiliary_update

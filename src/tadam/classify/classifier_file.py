@@ -1,0 +1,279 @@
+"""`.tadam` files: a fitted classifier as safetensors, the rest in the metadata, and a checksum.
+
+The folded network is stored as it predicts; the recipe in the metadata says how to rebuild it.
+Nothing here unpickles, and a file is never trusted: its checksum, and the shapes of what it holds,
+are compared with what it claims before a network is built.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tadam.classify.labels import class_array, plain_labels
+from tadam.classify.predictor import Predictor
+from tadam.classify.thumbnails import packed, unpacked
+from tadam.errors import UserError
+from tadam.methods.tadam import build_model
+from tadam.metric import DISTANCES
+from tadam.models.modelfile import (
+    CLASSIFIER_KEY,
+    ModelInfo,
+    check_fit,
+    describe,
+    open_tensors,
+    parse_description,
+    save_tensors,
+)
+from tadam.models.modelfile import KEY as MODEL_KEY
+from tadam.nn.backbone import Backbone
+from tadam.nn.film import Film
+from tadam.nn.folded import ForOneTask
+from tadam.system.device import choose_device
+
+if TYPE_CHECKING:
+    from tadam.classify.classifier import FewShotClassifier
+
+FORMAT = 1
+_WEIGHTS = "predictor."
+#: What preprocessing needs of a backbone; folding leaves it behind.
+_STATISTICS = ("pixel_mean", "pixel_std")
+#: Parameters of the constructor that a file keeps.
+_PARAMETERS = ("alpha", "reject_threshold")
+
+
+def save(path: Path, classifier: "FewShotClassifier") -> None:
+    """Writes a fitted classifier in one piece."""
+    classes = classifier.classes_.tolist()
+    if not isinstance(classes[0], (str, int, float)):
+        raise UserError(
+            f"labels such as {classes[0]!r} cannot be saved: fit with text or numbers as labels"
+        )
+    origin, predictor = classifier.origin_, classifier.predictor_
+    description = {
+        "format": FORMAT,
+        "classes": classes,
+        "distance": predictor.distance,
+        "trained_alpha": classifier.trained_alpha_,
+        "reject_threshold": classifier.reject_threshold_,
+        "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
+        "backbone": type(classifier.backbone_).__name__,
+        "mirrored": classifier.backbone_.mirrored,
+        "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
+        "model_name": classifier.model_name_,
+    }
+    tensors = {
+        **{_WEIGHTS + name: tensor for name, tensor in predictor.state_dict().items()},
+        **_film_tensors(predictor),
+        **{name: getattr(classifier.backbone_, name).clone() for name in _STATISTICS},
+        "support.embeddings": torch.from_numpy(classifier.support_embeddings_),
+        "support.labels": torch.from_numpy(classifier.support_labels_),
+        **packed(classifier.support_thumbnails_),
+    }
+    # safetensors keeps no strides; a channels_last weight is stored in plain order
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(description)
+    metadata = {CLASSIFIER_KEY: text, "sha256": _checksum(text, plain)}
+    save_tensors(path, plain, metadata)
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What a file says of itself, checked."""
+
+    classes: npt.NDArray[Any]
+    distance: str
+    trained_alpha: float
+    reject_threshold: float
+    parameters: dict[str, float | None]
+    backbone: str
+    model: ModelInfo | None
+    model_name: str | None
+    mirrored: bool
+
+
+def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> None:
+    """Fills an unfitted classifier with what `save` wrote.
+
+    Args:
+        path: The file.
+        into: Gets everything.
+        backbone: For a classifier that was fitted with an object: another of its architecture.
+    """
+    tensors, raw = _read(path)
+    said = _described(raw, path)
+    way = len(said.classes)
+    if said.model is None and backbone is None:
+        raise UserError(
+            f"{path} was fitted with a {said.backbone} object: load it in Python, with "
+            f"FewShotClassifier.load(path, backbone={said.backbone}(...))"
+        )
+
+    def build() -> tuple[Backbone, Predictor]:
+        own = _backbone(said.model) if said.model else backbone
+        assert own is not None
+        own.mirrored = said.mirrored
+        return own, Predictor(own, None, said.distance, torch.zeros(way, own.feature_size), 1.0)
+
+    try:
+        with torch.device("meta"):  # shapes only, so a false claim costs no memory
+            empty, expected = build()
+    except (RuntimeError, TypeError):
+        raise UserError(f"{path} claims an impossible network: not a classifier of ours") from None
+    weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
+    check_fit(weights, expected.state_dict(), path)
+    statistics = {name: tensors[name] for name in _STATISTICS if name in tensors}
+    check_fit(statistics, {name: getattr(empty, name) for name in _STATISTICS}, path)
+    if not 0 < weights["alpha"].item() < math.inf:
+        raise UserError(f"{path} has an impossible alpha: make it again")
+    embeddings, labels = _support(tensors, way, empty.feature_size, path)
+    thumbnails = unpacked(tensors, way, path)
+    film = _film(tensors, empty.conditioned_widths, path)
+
+    device = choose_device(into.device)
+    into.backbone_, predictor = build()
+    for name, tensor in statistics.items():
+        getattr(into.backbone_, name).copy_(tensor)
+    predictor.load_state_dict(weights)
+    if isinstance(predictor.network, ForOneTask):
+        predictor.network.film = film and [
+            pair and (pair[0].to(device), pair[1].to(device)) for pair in film
+        ]
+    into.backbone_.to(device).eval()
+    into.predictor_ = predictor.to(device).eval()
+    into.origin_, into.trained_alpha_ = said.model, said.trained_alpha
+    into.reject_threshold_ = said.reject_threshold
+    into.support_embeddings_, into.support_labels_ = embeddings, labels
+    into.support_pictures_ = [list(some) for some in thumbnails]
+    into.classes_, into.model_name_ = said.classes, said.model_name
+    into.set_params(**said.parameters, model=said.model_name)
+
+
+def _described(raw: dict[str, Any], path: Path) -> _Description:
+    try:
+        model = parse_description(raw["model"], path) if raw["model"] is not None else None
+    except UserError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        raise UserError(f"{path} does not say what model it has: make it again") from None
+    try:
+        said = _Description(
+            class_array(plain_labels(raw["classes"], len(raw["classes"]))),
+            str(raw["distance"]),
+            _number(raw["trained_alpha"]),
+            _number(raw["reject_threshold"]),
+            {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
+            str(raw["backbone"]),
+            model,
+            raw.get("model_name"),  # files of before have none
+            raw.get("mirrored", model is not None and model.config.backbone.mirrored),
+        )
+        ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
+        ok = ok and isinstance(said.mirrored, bool)
+        if not ok or said.classes.tolist() != raw["classes"]:
+            raise ValueError("classes, distance or name of the model")
+    except (KeyError, TypeError, IndexError, ValueError):
+        raise UserError(f"{path} describes no classifier: make it again") from None
+    return said
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    tensors, metadata = open_tensors(path)
+    if MODEL_KEY in metadata:
+        raise UserError(
+            f"{path} is a model, not a classifier: make one with 'tadam fit FOLDER --model {path}'"
+        )
+    try:
+        text = metadata[CLASSIFIER_KEY]
+        raw = json.loads(text)
+        if raw["format"] != FORMAT:
+            raise UserError(
+                f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
+            )
+        intact = metadata["sha256"] == _checksum(text, tensors)
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} is not a .tadam file: make one with 'tadam fit'") from None
+    if not intact:
+        raise UserError(
+            f"{path} has been changed since it was written: its checksum does not match"
+        )
+    return tensors, raw
+
+
+def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise ValueError(f"{value!r} is not a distance or a scale")
+    return value
+
+
+def _parameter(value: Any) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _backbone(origin: ModelInfo) -> Backbone:
+    """The recipe's backbone alone: what the file says of other parts is not built."""
+    config = origin.config.updated({"conditioning": {"enabled": False}})
+    return build_model(config, replace(origin.spec, auxiliary_classes=0)).backbone
+
+
+def _support(
+    tensors: dict[str, Tensor], way: int, features: int, path: Path
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Support embeddings (N, D) and their classes (N,)."""
+    z, labels = tensors.get("support.embeddings"), tensors.get("support.labels")
+    if (
+        z is None
+        or labels is None
+        or (z.dtype, labels.dtype) != (torch.float32, torch.int64)
+        or z.ndim != 2
+        or z.shape[1] != features
+        or labels.shape != z.shape[:1]
+        or labels.unique().tolist() != list(range(way))
+    ):
+        raise UserError(f"{path} has no support set that fits its classes: make it again")
+    return z.numpy(), labels.numpy()
+
+
+def _film_tensors(predictor: Predictor) -> dict[str, Tensor]:
+    """The modulations that a network carries beside it because they could not be folded."""
+    film = predictor.network.film if isinstance(predictor.network, ForOneTask) else None
+    return {
+        f"film.{i}.{name}": tensor
+        for i, pair in enumerate(film or ())
+        if pair is not None
+        for name, tensor in zip(("gamma", "beta"), pair, strict=True)
+    }
+
+
+def _film(tensors: dict[str, Tensor], widths: Sequence[int], path: Path) -> Film | None:
+    """What `_film_tensors` gave."""
+    found = {name: tensor for name, tensor in tensors.items() if name.startswith("film.")}
+    layers = [i for i in range(len(widths)) if f"film.{i}.gamma" in found]
+    expected = {
+        f"film.{i}.{name}": torch.zeros(1, widths[i]) for i in layers for name in ("gamma", "beta")
+    }
+    check_fit(found, expected, path)
+    if not layers:
+        return None
+    return [
+        (found[f"film.{i}.gamma"], found[f"film.{i}.beta"]) if i in layers else None
+        for i in range(len(widths))
+    ]

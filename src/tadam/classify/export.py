@@ -1,0 +1,215 @@
+"""A fitted classifier as one ONNX file: images of any size in, probabilities out, without us.
+
+Everything after decoding is in the graph. The class names are in the file's metadata.
+"""
+
+import importlib.util
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from tadam import __version__
+from tadam.classify.predictor import Predictor
+from tadam.errors import RunFailed, UserError
+from tadam.system.files import replacing
+
+#: Version of the graph's inputs, outputs and metadata.
+FORMAT = "1"
+INPUT, OUTPUTS = "images", ("probabilities", "distance")
+#: Largest difference from PyTorch, of a probability or a cosine distance.
+TOLERANCE = 1e-4
+
+NEEDED = ("onnx", "onnxscript", "onnxruntime")
+#: Batches that are compared: how many images, and their sides as multiples of the model's.
+_TRIALS = ((1, 1.0, 1.0), (2, 0.4, 0.7), (7, 1.3, 1.0), (1, 3.1, 2.2), (2, 1.0, 2.0))
+
+Pixels = npt.NDArray[np.uint8]
+Values = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        file: The ONNX file.
+        classes: How many it tells apart.
+        bytes: Its size.
+        difference: Largest between onnxruntime and PyTorch in the trials.
+    """
+
+    file: Path
+    classes: int
+    bytes: int
+    difference: float
+
+
+def installed() -> bool:
+    """Whether the packages of the extra `export` are there."""
+    return all(importlib.util.find_spec(module) for module in NEEDED)
+
+
+def check_installed() -> None:
+    """Says what to install if anything is missing."""
+    if not installed():
+        raise UserError("exporting needs ONNX and its runtime: pip install 'tadam[export]'")
+
+
+class _Graph(nn.Module):
+    """What the file computes."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor = predictor
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """uint8 (N, H, W, C) -> probabilities, (N, K), and distance of the nearest class, (N,)."""
+        z = self.predictor.embed(images)
+        return self.predictor.probabilities(z), self.predictor.nearest(z)
+
+
+def export(
+    path: Path, predictor: Predictor, classes: Sequence[Any], reject_threshold: float
+) -> Exported:
+    """Writes the file, unless onnxruntime's answers differ from PyTorch's on random images.
+
+    Args:
+        path: The file; replaced if it exists.
+        predictor: A task's network and prototypes.
+        classes: Labels of the prototypes, text or numbers.
+        reject_threshold: Cosine distance beyond which an image belongs to no class.
+    """
+    check_installed()
+    graph = _Graph(predictor).eval()
+    size = predictor.image_size
+    example = random_images(2, size + 3, size + 5, predictor.channels)
+    dynamic = {0: "images", 1: "height", 2: "width"}
+    device = predictor.prototypes.device
+    model = onnx_model(graph, torch.from_numpy(example).to(device), INPUT, OUTPUTS, dynamic)
+    model.metadata_props.update(
+        {
+            "format": FORMAT,
+            "tadam_version": __version__,
+            "classes": json.dumps(list(classes)),
+            "label_type": type(classes[0]).__name__,
+            "reject_threshold": repr(float(reject_threshold)),
+            "image_size": str(size),
+        }
+    )
+    with replacing(path) as temporary:
+        save(model, temporary)
+        difference = _largest_difference(temporary, graph)
+        if not difference <= TOLERANCE:
+            raise RunFailed(
+                f"{path} was not written: onnxruntime's answers differ from PyTorch's "
+                f"by {difference:.2g}, more than {TOLERANCE:g}"
+            )
+    return Exported(path, len(classes), path.stat().st_size, difference)
+
+
+def onnx_model(
+    module: nn.Module,
+    example: Tensor,
+    input_name: str,
+    output_names: Sequence[str],
+    dynamic: Mapping[int, str],
+) -> Any:
+    """A module as an ONNX model in memory (of the package `onnx_ir`), free of traces of its source.
+
+    Args:
+        module: In evaluation mode.
+        example: An input.
+        input_name: What to call it.
+        output_names: What to call what comes out.
+        dynamic: Names of the input's dimensions that may differ from the example's.
+    """
+    with _quiet():
+        try:
+            program = torch.onnx.export(
+                module,
+                (example,),
+                dynamo=True,
+                input_names=[input_name],
+                output_names=list(output_names),
+                dynamic_shapes=({place: torch.export.Dim(n) for place, n in dynamic.items()},),
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            cause = error.__cause__ or error
+            reason = " ".join(str(cause).split("\n")[0].split())
+            raise RunFailed(f"this model cannot be written as ONNX: {reason}") from error
+    assert program is not None
+    model = program.model
+    for node in model.graph.all_nodes():  # with every call and path of this machine
+        node.metadata_props.clear()
+        node.doc_string = None
+    model.producer_name, model.producer_version = "tadam", __version__
+    return model
+
+
+def session(file: Path, threads: int | None = None) -> Any:
+    """An `onnxruntime.InferenceSession` on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or torch.get_num_threads()
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def save(model: Any, file: Path) -> None:
+    """Writes a model of `onnx_model` into a single file."""
+    import onnx_ir
+
+    file.write_bytes(onnx_ir.to_proto(model).SerializeToString())
+
+
+def _largest_difference(file: Path, graph: _Graph) -> float:
+    runtime, largest = session(file), 0.0
+    size, channels = graph.predictor.image_size, graph.predictor.channels
+    for count, tall, wide in _TRIALS:
+        sides = (max(1, int(tall * size)), max(1, int(wide * size)))
+        images = random_images(count, *sides, channels)
+        theirs = runtime.run(list(OUTPUTS), {INPUT: images})
+        for one, other in zip(_answers(graph, images), theirs, strict=True):
+            # A NaN on either side must not pass for agreement: max() would lose it.
+            largest = float(np.maximum(largest, np.abs(one - other).max()))
+    return largest
+
+
+def _answers(graph: _Graph, images: Pixels) -> list[Values]:
+    """PyTorch's, by the operations that were exported: gradients keep the native core out."""
+    device = graph.predictor.prototypes.device
+    with torch.enable_grad():
+        return [y.detach().cpu().numpy() for y in graph(torch.from_numpy(images).to(device))]
+
+
+def random_images(count: int, height: int, width: int, channels: int) -> Pixels:
+    """Patches of colour under noise, so that images differ: (N, H, W, C)."""
+    random = np.random.default_rng((count, height, width))
+    patches = random.integers(0, 200, (count, 4, 4, channels))
+    rows, columns = np.arange(height) * 4 // height, np.arange(width) * 4 // width
+    noise = random.integers(0, 56, (count, height, width, channels))
+    return (patches[:, rows][:, :, columns] + noise).astype(np.uint8)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter misses torchvision and more that we do not."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,75 @@
+"""The command that cross-validates alpha."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from tadam.cli.options import (
+    DataDir,
+    Dataset,
+    Device,
+    JobCpus,
+    JobGpus,
+    JobMemory,
+    Json,
+    Ray,
+    Recipe,
+    Resume,
+    Settings,
+    cluster,
+)
+from tadam.reports.terminal import JobReporter, err, out, percent, print_json
+
+sweep_app = typer.Typer(help="Cross-validate a setting.", no_args_is_help=True)
+
+
+@sweep_app.command("alpha")
+def sweep_alpha(
+    recipe: Recipe,
+    values: Annotated[str, typer.Option(help="Comma-separated alphas.")] = "0.5,1,2,5,10",
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Sweep folder; runs/sweep-RECIPE if not given.")
+    ] = None,
+    dataset: Dataset = None,
+    settings: Settings = None,
+    resume: Resume = False,
+    device: Device = "auto",
+    data: DataDir = None,
+    ray: Ray = None,
+    job_cpus: JobCpus = None,
+    job_gpus: JobGpus = None,
+    job_memory: JobMemory = None,
+    as_json: Json = False,
+) -> None:
+    """Train once per alpha, choose on validation and draw the curve."""
+    from tadam.reports.training_progress import TerminalReporter
+    from tadam.training.sweep import parse_values
+    from tadam.training.sweep import sweep_alpha as run
+
+    folder = folder or Path("runs") / f"sweep-{Path(recipe).stem}"
+    result = run(
+        recipe,
+        parse_values(values),
+        folder,
+        settings=settings or [],
+        dataset=dataset,
+        device=device,
+        resume=resume,
+        cluster=cluster(ray, job_cpus, job_gpus, job_memory),
+        reporter=TerminalReporter(err),
+        watcher=JobReporter(live=ray is not None),
+        on_point=lambda p: err.print(f"alpha {p.alpha:g}: {percent(p.accuracy, p.ci95)}"),
+    )
+    if as_json:
+        print_json(result.to_json())
+        return
+    table = Table("alpha", "validation accuracy", "at step", "")
+    for p in result.points:
+        row = (f"{p.alpha:g}", percent(p.accuracy, p.ci95), str(p.step))
+        table.add_row(*row, "best" if p == result.best else "")
+    out.print(table)
+    if result.at_edge:
+        out.print("the best alpha is at the edge of the values tried: a better one may lie beyond")
+    out.print(f"written: {result.plot or folder / 'sweep.md'}", soft_wrap=True)

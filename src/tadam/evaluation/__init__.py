@@ -1,0 +1,1 @@
+"""What a model or a classifier achieves."""

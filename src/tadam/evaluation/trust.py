@@ -1,0 +1,127 @@
+"""How far a classifier's probabilities and its "none of these" can be trusted, on random tasks."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tadam.classify.classifier import FewShotClassifier
+from tadam.classify.inference import answer, reader_of
+from tadam.classify.reading import Progress
+from tadam.config import DataConfig
+from tadam.data.catalogue import load_split
+from tadam.data.episodes import EpisodeSampler
+from tadam.errors import UserError
+from tadam.evaluation.tasks import calibration_error, mean_and_interval
+from tadam.methods.tadam import Tadam
+from tadam.models.resolve import resolve_model
+from tadam.nn.backbone import Backbone
+from tadam.system.device import choose_device
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Means over tasks; half the queries of a task are of classes that it does not have.
+
+    Attributes:
+        accuracy: Of the queries of known classes.
+        calibration_error: Of their probabilities, 15 equal bins, all tasks together.
+        calibration_error_trained: The same with the model's own alpha.
+        auroc: Chance that an image of an unknown class is further from every prototype than one of
+            a known class.
+        auroc_ci95: Half the 95% interval of its mean over tasks; None for a single task.
+        kept: Share of the known images that `reject=True` does not reject.
+        caught: Share of the unknown images that it rejects.
+    """
+
+    accuracy: float
+    calibration_error: float
+    calibration_error_trained: float
+    auroc: float
+    auroc_ci95: float | None
+    kept: float
+    caught: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for `json.dumps`."""
+        return asdict(self)
+
+
+def measure_trust(
+    model: str | Path | Tadam | Backbone | None,
+    dataset: str,
+    split: str = "test",
+    way: int = 5,
+    shot: int = 5,
+    tasks: int = 200,
+    queries: int = 100,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Trust:
+    """Fits a classifier to each of many random tasks, and asks it about unknown classes as well.
+
+    Args:
+        model: What `FewShotClassifier` takes.
+        dataset: A name of the catalogue.
+        split: train, val or test.
+        way: Known classes of a task; there are as many unknown ones.
+        shot: Support images of a known class.
+        tasks: How many tasks.
+        queries: Query images of a task, known and unknown.
+        seed: Fixes the tasks.
+        device: auto, cpu, cuda or mps.
+        progress: Called with (tasks done, tasks in all).
+    """
+    if tasks < 1:
+        raise UserError(f"a measurement needs at least 1 task, got {tasks}")
+    store = load_split(DataConfig(dataset), split)
+    source = f"the {split} split of {dataset}"
+    sampler = EpisodeSampler(store, 2 * way, shot, queries, seed, balanced=True, source=source)
+    network, _ = resolve_model(model, choose_device(device))
+    rows = []
+    calibrated, trained, truth = [], [], []
+    for number in range(tasks):
+        task = sampler.task(number)
+        support = task.support[0, task.support_labels[0] < way]
+        labels = task.support_labels[0, task.support_labels[0] < way]
+        classifier = FewShotClassifier(network, device=device).fit(store.images[support], labels)
+        predictor = classifier.predictor_
+        images = list(store.images[task.query[0]])
+        answers = answer(predictor, reader_of(classifier.backbone_).batches(images))
+        known = task.query_labels[0] < way
+        far = answers.far(classifier.reject_threshold_)
+        right = answers.best[known] == task.query_labels[0, known]
+        area = auroc(answers.distances[known], answers.distances[~known])
+        rows.append((right.mean(), area, 1 - far[known].mean(), far[~known].mean()))
+        z = torch.from_numpy(answers.embeddings[known]).to(predictor.prototypes.device)
+        with torch.no_grad():
+            plain = (-classifier.trained_alpha_ * predictor.distances(z)).softmax(dim=1)
+        calibrated.append(answers.probabilities[known])
+        trained.append(plain.cpu().numpy())
+        truth.append(task.query_labels[0, known])
+        if progress:
+            progress(number + 1, tasks)
+    accuracy, _, kept, caught = np.mean(rows, axis=0).tolist()
+    area, interval = mean_and_interval(np.array([row[1] for row in rows]))
+    return Trust(
+        accuracy, _pooled(calibrated, truth), _pooled(trained, truth), area, interval, kept, caught
+    )
+
+
+def auroc(known: npt.ArrayLike, unknown: npt.ArrayLike) -> float:
+    """Chance that a score of `unknown` is above one of `known`; a tie counts half."""
+    low = np.sort(np.asarray(known))
+    high = np.asarray(unknown)
+    below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
+    return float(below.mean() / (2 * len(low)))
+
+
+def _pooled(
+    probabilities: Sequence[npt.NDArray[np.float32]], labels: Sequence[npt.NDArray[np.int64]]
+) -> float:
+    return calibration_error(np.concatenate(probabilities)[None], np.concatenate(labels)[None])

@@ -1,0 +1,1 @@
+"""Model files, and finding a model by name."""

@@ -1,0 +1,204 @@
+"""Model files: weights as safetensors, the recipe and what it was trained on in the metadata.
+
+Nothing here unpickles, and a file is never trusted: what it claims is compared with the shapes it
+holds before any memory is set aside.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tadam.config import Config
+from tadam.errors import RunFailed, UserError
+from tadam.methods.tadam import InputSpec, Tadam, build_model
+from tadam.nn.efficientnet_lite import EfficientNetLite0
+from tadam.system.files import write_with
+
+FORMAT = 1
+BEST = "best.safetensors"
+#: Where the models are that come with the package.
+WEIGHTS = Path(__file__).parents[1] / "weights"
+KEY = "tadam"
+CLASSIFIER_KEY = "tadam-classifier"
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model file says of its weights.
+
+    Attributes:
+        config: The recipe.
+        spec: Channels, image size and training classes.
+        step: Training steps behind the weights.
+        validation: Accuracy on the validation tasks, as `{"accuracy": ..., "ci95": ...}`.
+        classes: Names of the training classes, if known.
+    """
+
+    config: Config
+    spec: InputSpec
+    step: int = 0
+    validation: dict[str, float] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+
+
+def describe(info: ModelInfo) -> dict[str, Any]:
+    """The description as JSON."""
+    return {
+        "recipe": info.config.to_toml(),
+        "spec": asdict(info.spec),
+        "step": info.step,
+        "validation": info.validation,
+        "classes": list(info.classes),
+    }
+
+
+def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
+    """What `describe` gave; raises `KeyError` and the like for anything else."""
+    spec = InputSpec(**{k: int(v) for k, v in raw["spec"].items()})
+    config = Config.from_toml(raw["recipe"], str(path))
+    if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
+        raise UserError(f"{path} claims images of {spec}: not a model of ours")
+    classes = tuple(map(str, raw.get("classes", ())))  # files of before have none
+    return ModelInfo(config, spec, int(raw["step"]), raw["validation"], classes)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
+    """Writes tensors and their description in one piece; `extra` must be JSON."""
+    text = json.dumps({"format": FORMAT, **describe(info), **extra})
+    # safetensors keeps no strides; a channels_last weight is stored in plain order
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_tensors(path, plain, {KEY: text})
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Writes a safetensors file in one piece."""
+
+    def save(temporary: Path) -> None:
+        try:
+            save_file(tensors, temporary, metadata=metadata)
+        except SafetensorError as error:  # such as a full disk
+            raise RunFailed(f"{path} cannot be written: {error}") from None
+
+    write_with(path, save)
+
+
+def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """All tensors of a safetensors file, and its metadata."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file in it")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return (
+                {name: file.get_tensor(name) for name in file.keys()},  # noqa: SIM118
+                file.metadata() or {},
+            )
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist: check the path") from None
+    except PermissionError:
+        raise UserError(f"{path} cannot be read: you are not allowed to") from None
+    except (SafetensorError, OSError):
+        raise UserError(
+            f"{path} is not a complete safetensors file: copy or make it again"
+        ) from None
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, Any]]:
+    """Reads what `write_tensors` wrote: tensors, description, and the JSON as it stands."""
+    tensors, metadata = open_tensors(path)
+    if CLASSIFIER_KEY in metadata:
+        raise UserError(
+            f"{path} is a classifier, not a model: sort images with 'tadam predict {path} FOLDER', "
+            f"measure it with 'tadam evaluate {path} FOLDER'"
+        )
+    try:
+        raw = json.loads(metadata[KEY])
+        if raw["format"] != FORMAT:
+            raise UserError(
+                f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
+            )
+        info = parse_description(raw, path)
+    except UserError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        raise UserError(f"{path} was not written by tadam: its metadata is missing") from None
+    return tensors, info, raw
+
+
+def save_model(path: Path, model: Tadam, info: ModelInfo) -> None:
+    """Writes a model that can be evaluated or deployed."""
+    write_tensors(path, model.state_dict(), info)
+
+
+def load_model(path: Path) -> tuple[Tadam, ModelInfo]:
+    """Reads a model, ready to evaluate."""
+    tensors, info, raw = read_tensors(path)
+    if "counters" in raw:
+        raise UserError(f"{path} is the state of a training run: use {BEST} beside it")
+    return assemble(tensors, info, path), info
+
+
+def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
+    """The model that `info` describes, holding `tensors`; they must fit exactly."""
+    try:
+        with torch.device("meta"):  # shapes only, so a false claim costs no memory
+            expected = build_model(info.config, info.spec).state_dict()
+    except (RuntimeError, TypeError):  # a size that is negative, or beyond 64 bits
+        raise UserError(f"{path} claims images of {info.spec}: not a model of ours") from None
+    check_fit(tensors, expected, path)
+    model = build_model(info.config, info.spec)
+    model.load_state_dict(tensors)
+    model.backbone.load_pretrained()
+    return model.eval()
+
+
+def check_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+    """Refuses tensors that are not of the expected names, shapes and types."""
+    for name in sorted(expected.keys() | tensors.keys()):
+        found, wanted = _kind(tensors.get(name)), _kind(expected.get(name))
+        if found != wanted:
+            raise UserError(
+                f"{path} does not fit the architecture it names: tensor {name} is {found}, "
+                f"expected {wanted}"
+            )
+
+
+def _kind(tensor: Tensor | None) -> str:
+    return "not there" if tensor is None else f"{tuple(tensor.shape)} {tensor.dtype}"
+
+
+def shipped_models() -> list[str]:
+    """Names of the models that come with the package."""
+    return sorted(file.stem for file in WEIGHTS.glob("*.safetensors"))
+
+
+def default_model() -> str:
+    """The model that classifies photos best, of those that are here."""
+    usable = "imagenet" in shipped_models() and EfficientNetLite0.is_installed()
+    return "imagenet" if usable else "fc100"
+
+
+def find_model(name: str | Path) -> Path:
+    """The weights file that a model argument means.
+
+    A file, a run folder's best weights, or a shipped model's name.
+    """
+    path = Path(name)
+    shipped = shipped_models()
+    if path.is_dir() and str(name) not in shipped:
+        if not (path / BEST).is_file():
+            raise UserError(f"{path} holds no {BEST}: train there first, or name a weights file")
+        return path / BEST
+    if path.is_file():
+        return path
+    if str(name) in shipped:
+        return WEIGHTS / f"{name}.safetensors"
+    raise UserError(
+        f"there is no model {str(name)!r}: give a run folder, a .safetensors file or a shipped "
+        f"model's name ({', '.join(shipped) or 'none is shipped'})"
+    )

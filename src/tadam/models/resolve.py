@@ -1,0 +1,62 @@
+"""The model that a user gives, by name, as a file or as an object, made ready for one task."""
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tadam.errors import UserError
+from tadam.methods.tadam import Tadam
+from tadam.metric import ScaledMetric
+from tadam.models.modelfile import ModelInfo, default_model, find_model, load_model
+from tadam.nn.backbone import Backbone
+from tadam.nn.folded import FOLDED
+
+#: The metric of a backbone that comes without one; a cosine does not depend on its features' scale.
+_OWN_DISTANCE, _OWN_ALPHA = "cosine", 10.0
+
+
+def model_name(model: str | Path | Tadam | Backbone | None) -> str | None:
+    """By which name or path `resolve_model` finds the same model again; None for an object."""
+    if model is None:
+        return default_model()
+    return str(model) if isinstance(model, (str, Path)) else None
+
+
+def resolve_model(
+    model: str | Path | Tadam | Backbone | None, device: torch.device
+) -> tuple[Tadam, ModelInfo | None]:
+    """A model whose backbone is the caller's own, for evaluation, and the recipe behind it if any.
+
+    Args:
+        model: As for `FewShotClassifier`; an object is left as it is.
+        device: Where the model is needed.
+    """
+    origin = None
+    if isinstance(model, Backbone):
+        model = Tadam(model, ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA), None, "mean", 0)
+    if isinstance(model, Tadam):
+        found = _copied(model, device)
+    elif model is None or isinstance(model, (str, Path)):
+        found, origin = load_model(find_model(default_model() if model is None else model))
+    else:
+        raise UserError(
+            f"model must be a name, a path, a Tadam or a Backbone, got {type(model).__name__}"
+        )
+    found.to(device).backbone.eval()
+    return found, origin
+
+
+def _copied(model: Tadam, device: torch.device) -> Tadam:
+    """A copy that shares what it will not change, which is most of what there is to copy.
+
+    Nothing is shared that has to move; of the backbone, only layers that folding copies anyway.
+    """
+    backbone = model.backbone
+    shared: list[nn.Module | None] = []
+    if backbone.pixel_mean.device == device:
+        shared = [model.ten, model.auxiliary_head]
+        if isinstance(backbone, FOLDED) and not any(m.training for m in backbone.modules()):
+            shared += backbone.children()
+    return copy.deepcopy(model, {id(part): part for part in shared})

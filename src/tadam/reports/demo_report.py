@@ -1,0 +1,222 @@
+"""The demo's report: one HTML page one would show a colleague."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import torch
+
+from tadam.data.episodes import EpisodeSampler
+from tadam.evaluation.tasks import Evaluation, images_at
+from tadam.methods.tadam import Tadam
+from tadam.reports import plots
+from tadam.reports.figure import svg_text
+from tadam.reports.html import accuracy_table, page, picture, section
+from tadam.reports.terminal import percent
+from tadam.system.files import write_text
+from tadam.training.log import read_log
+
+_EXAMPLE_QUERIES, _CANDIDATES = 20, 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the demo's table."""
+
+    name: str
+    accuracy: float
+    ci95: float | None
+    seconds: float
+
+    @property
+    def training(self) -> str:
+        """How long it was trained."""
+        return f"{self.seconds:.0f} s" if self.seconds else "none"
+
+
+def write_report(
+    path: Path,
+    rows: list[Row],
+    runs: dict[str, Path],
+    model: Tadam,
+    result: Evaluation,
+    sampler: EpisodeSampler,
+) -> None:
+    """Writes the page.
+
+    Args:
+        path: Where to.
+        rows: The table.
+        runs: Run folder of each trained model, by name.
+        model: TADAM, trained.
+        result: Its evaluation.
+        sampler: The test tasks.
+    """
+    final = rows[-1]
+    intro = (
+        '<p class="soft">A network learnt from drawings of other classes. Here it meets '
+        f"{len(result.class_names)} that it has never seen, gets {result.shot} pictures of each of "
+        f"{result.way}, and names the rest: <b>{percent(final.accuracy, final.ci95)}"
+        f"</b> right, after {final.training} of training on this machine.</p>"
+    )
+    sections = [
+        section(
+            "What each idea buys",
+            accuracy_table(
+                [(r.name, r.accuracy, r.ci95, f"training: {r.training}") for r in rows],
+                best=max(rows, key=lambda row: row.accuracy).name,
+            ),
+            f"{result.way}-way {result.shot}-shot on unseen classes: mean accuracy over "
+            f"{result.tasks} tasks of {result.queries} queries, with 95% interval.",
+        ),
+        section(
+            "One task, as the network sees it",
+            _example(model, sampler, result.accuracy),
+            "Five labelled pictures of each of five new classes, then new pictures with the "
+            "network's answer and its probability. Green is right, orange is wrong. The task is "
+            f"of average difficulty: the nearest to the mean accuracy among {_CANDIDATES}.",
+        ),
+        section(
+            "How it learnt",
+            f'<div class="columns"><div>{_validation_curves(runs)}</div>'
+            f"<div>{_loss_curves(runs['TADAM'])}</div></div>",
+            "Left: accuracy on the validation classes, from which the best weights were chosen. "
+            "Right: TADAM's two losses; the auxiliary one is plain classification of all the "
+            "training classes, visited less and less often.",
+        ),
+    ]
+    if model.ten is not None:
+        sections.append(
+            section(
+                "Where the task reaches into the network",
+                _multipliers(model),
+                "|gamma0| and |beta0|: how far the task embedding network may scale and shift each "
+                "convolution. Both start at zero and are penalised, so a tall bar was worth it. "
+                "The paper finds them largest in the last layers.",
+            )
+        )
+    sections += [
+        section(
+            "What it takes for what",
+            _confusion(result),
+            "Of 100 queries of each test class, how many got which answer.",
+        ),
+        section("What next", _next_steps(runs["TADAM"])),
+    ]
+    write_text(path, page("TADAM on shapes", intro, sections))
+
+
+def _short(names: Iterable[str]) -> list[str]:
+    """`striped star (any colour)` -> `striped star`, which is unique among shapes already."""
+    return [name.partition(" (")[0] for name in names]
+
+
+@torch.inference_mode()
+def _example(model: Tadam, sampler: EpisodeSampler, accuracy: float) -> str:
+    """A typical task, with its queries spread evenly over the classes."""
+    store = sampler.store
+    balanced = EpisodeSampler(
+        store, sampler.way, sampler.shot, _EXAMPLE_QUERIES, sampler.seed, balanced=True
+    )
+    answered = []
+    for number in range(_CANDIDATES):
+        task = balanced.task(number)
+        logits = model(
+            images_at(store, task.support[0])[None],
+            torch.from_numpy(task.support_labels),
+            images_at(store, task.query[0])[None],
+            sampler.way,
+        )
+        probabilities = logits.softmax(dim=2)[0]  # (Q, K)
+        right = probabilities.argmax(dim=1).numpy() == task.query_labels[0]
+        answered.append((abs(float(right.mean()) - accuracy), number, task, probabilities))
+    _, _, example, probabilities = min(answered, key=lambda item: item[:2])
+    names = [store.class_names[k] for k in example.classes[0]]
+    short = _short(names)
+    support = []
+    for k, name in enumerate(names):
+        images = "".join(
+            picture(store.images[row], 56, name)
+            for row, label in zip(example.support[0], example.support_labels[0], strict=True)
+            if label == k
+        )
+        support.append(
+            f'<tr><td>{escape(name)}</td><td><div class="pictures">{images}</div></td></tr>'
+        )
+    queries = []
+    for row, label, p in zip(example.query[0], example.query_labels[0], probabilities, strict=True):
+        answer = int(p.argmax())
+        verdict = "right" if answer == label else "wrong"
+        truth = "" if answer == label else f"<br>is: {escape(short[label])}"
+        queries.append(
+            f'<figure class="{verdict}" style="width:80px">'
+            f"{picture(store.images[row], 80, names[label])}<figcaption>{escape(short[answer])} "
+            f"{100 * float(p[answer]):.0f}%{truth}</figcaption></figure>"
+        )
+    return (
+        f"<table>{''.join(support)}</table><br>"
+        f'<div class="pictures" style="gap:16px 12px">{"".join(queries)}</div>'
+    )
+
+
+def _validation_curves(runs: dict[str, Path]) -> str:
+    series = {}
+    for name, folder in runs.items():
+        points = [
+            (r["step"], 100 * r["val_accuracy"]) for r in read_log(folder) if "val_accuracy" in r
+        ]
+        series[name.rpartition(", ")[2]] = ([p[0] for p in points], [p[1] for p in points])
+    return svg_text(plots.line_chart(series, "training step", "validation accuracy, %", width=470))
+
+
+def _loss_curves(folder: Path) -> str:
+    records = [r for r in read_log(folder) if "loss" in r]
+    series = {"few-shot": ([r["step"] for r in records], [r["loss"] for r in records])}
+    auxiliary = [r for r in records if "auxiliary_loss" in r]
+    if auxiliary:
+        series["auxiliary"] = (
+            [r["step"] for r in auxiliary],
+            [r["auxiliary_loss"] for r in auxiliary],
+        )
+    return svg_text(plots.line_chart(series, "training step", "loss", width=470))
+
+
+def _multipliers(model: Tadam) -> str:
+    assert model.ten is not None
+    multipliers = model.ten.multipliers()
+    return svg_text(
+        plots.bar_chart(
+            [str(layer) for layer in multipliers],
+            {
+                "|gamma0|": [abs(gamma0) for gamma0, _ in multipliers.values()],
+                "|beta0|": [abs(beta0) for _, beta0 in multipliers.values()],
+            },
+            "layer",
+            "absolute value",
+        )
+    )
+
+
+def _confusion(result: Evaluation) -> str:
+    shares = [[100 * n / max(sum(row), 1) for n in row] for row in result.confusion]
+    names = _short(result.class_names)
+    return svg_text(
+        plots.heatmap(
+            shares, names, names, xlabel="answer", ylabel="true class", cell_format=".0f", width=900
+        )
+    )
+
+
+def _next_steps(run: Path) -> str:
+    commands = {
+        "Fewer pictures: one per class, ten classes at once": (
+            f"tadam evaluate {run} --dataset shapes --shot 1 --way 10"
+        ),
+        "Train on your own pictures, one folder per class": (
+            "tadam train images --dataset folder:PATH"
+        ),
+        "Change one part and compare": ("tadam train shapes --set conditioning.layers=last"),
+        "See the paper's Lemma 1 in numbers": "tadam reproduce lemma1",
+    }
+    return "".join(f"<p>{escape(k)}</p><pre>{escape(v)}</pre>" for k, v in commands.items())

@@ -1,0 +1,106 @@
+"""What the commands share on a terminal: consoles, a progress bar, numbers and tables."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tadam.distributed.jobs import Watcher
+from tadam.system.torchrun import place
+
+if TYPE_CHECKING:
+    from tadam.evaluation.tasks import Evaluation
+
+#: Results go to stdout, everything else to stderr, so that `--json | jq` works.
+#: No markup, no emoji: a path or a class may be called "[red]" or ":dog:".
+#: Under torchrun every process runs the same command, and only the first one speaks ...
+_quiet = place().rank > 0
+out = Console(highlight=False, markup=False, emoji=False, quiet=_quiet)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False, quiet=_quiet)
+#: ... except about what happened to one process alone.
+alarm = Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function of (done, in all) that draws a bar; the bar goes away at the end."""
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        tasks: list[Any] = []
+
+        def progress(done: int, total: int) -> None:
+            if not tasks:
+                tasks.append(bar.add_task("", total=total))
+            bar.update(tasks[0], completed=done, total=total)
+
+        yield progress
+
+
+class JobReporter(Watcher):
+    """Shows which jobs run: in a live bar, or on a line each if they draw bars of their own."""
+
+    def __init__(self, live: bool) -> None:
+        self._live = live
+        self._bar: Progress | None = None
+
+    def running(self, names: Sequence[str], done: int, total: int) -> None:
+        if not self._live:
+            err.print(f"{names[0]} ({done + 1} of {total})", style="bold")
+            return
+        if self._bar is None:
+            names_column = TextColumn("{task.description}", markup=False)
+            columns = (BarColumn(), MofNCompleteColumn(), names_column)
+            self._bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+            self._task = self._bar.add_task("", total=total)
+            self._bar.start()
+        description = f"running: {', '.join(names)}" if names else "waiting"
+        self._bar.update(self._task, completed=done, description=description)
+
+    def note(self, text: str) -> None:
+        err.print(text, soft_wrap=True)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def print_json(result: Any) -> None:
+    """Prints plain JSON to stdout, whatever the terminal's width."""
+    if not out.quiet:
+        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+
+
+def percent(value: float, interval: float | None = None) -> str:
+    """A fraction as `61.2 ± 0.4 %`."""
+    half = f" ± {100 * interval:.1f}" if interval is not None else ""
+    return f"{100 * value:.1f}{half} %"
+
+
+def print_evaluation(result: "Evaluation") -> None:
+    """Accuracy on and off, calibration, and the classes from worst to best."""
+    out.print(
+        f"{result.model} on {result.dataset} ({result.split}): {result.way}-way "
+        f"{result.shot}-shot, {result.tasks} tasks x {result.queries} queries, seed {result.seed}, "
+        f"{result.seconds:.0f} s",
+        soft_wrap=True,
+    )
+    table = Table(show_header=False)
+    table.add_row("accuracy", percent(result.accuracy, result.ci95), style="bold")
+    if result.accuracy_unconditioned is not None:
+        off = percent(result.accuracy_unconditioned, result.ci95_unconditioned)
+        table.add_row("  with conditioning off", off)
+    table.add_row("calibration error", percent(result.calibration_error))
+    out.print(table)
+    classes = Table("class", "accuracy", "most often taken for")
+    for name, share in sorted(result.per_class.items(), key=lambda item: item[1]):
+        own = result.class_names.index(name)
+        row = [0 if k == own else count for k, count in enumerate(result.confusion[own])]
+        wrong = result.class_names[row.index(max(row))] if max(row) else "-"
+        classes.add_row(name, percent(share), wrong)
+    out.print(classes)

@@ -1,0 +1,133 @@
+"""`tadam demo`: trains TADAM and what it improves on, measures them all, writes a report."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tadam.config import Config
+from tadam.data.catalogue import load_splits
+from tadam.data.episodes import EpisodeSampler
+from tadam.data.store import ImageStore
+from tadam.evaluation.tasks import Evaluation, evaluate_tasks
+from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise
+from tadam.models.modelfile import BEST, load_model
+from tadam.recipes import load_recipe
+from tadam.reports.demo_report import Row, write_report
+from tadam.reports.terminal import percent, progress_bar
+from tadam.reports.training_progress import TerminalReporter
+from tadam.system.files import write_text
+from tadam.training.run import train
+from tadam.training.run_folder import check_folder
+
+#: Tasks, queries and seed of every number the demo prints.
+TASKS, QUERIES, SEED = 500, 100, 0
+
+_PLAIN = ("conditioning.enabled=false", "auxiliary.enabled=false")
+#: Marks a folder as the demo's.
+MARKER = "demo.toml"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model of the demo: name in tables, run folder, changes to the recipe `shapes`."""
+
+    name: str
+    folder: str
+    settings: tuple[str, ...]
+
+
+CONTESTANTS = (
+    Contestant(
+        "Prototypical Network, no scaling",
+        "prototypical",
+        (*_PLAIN, "metric.alpha=1.0", "metric.learn_alpha=false"),
+    ),
+    Contestant("Prototypical Network, scaled", "scaled", _PLAIN),
+    Contestant("TADAM", "tadam", ()),
+)
+
+
+def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> Path:
+    """Runs the whole demo into a folder and returns the report's path.
+
+    A demo that was stopped goes on where it was; a finished one only measures again.
+
+    Args:
+        folder: Gets a run folder per model, `results.json` and `report.html`.
+        console: Where the story is told.
+        settings: Changes to every model's recipe.
+    """
+    started = time.monotonic()
+    recipe = load_recipe("shapes")
+    check_folder(folder, recipe, resume=True, marker=MARKER)
+    with console.status("drawing the benchmark (once, then it is cached) ..."):
+        stores = load_splits(recipe.data)
+    train_classes, val_classes, test_classes = (len(s.class_names) for s in stores.values())
+    console.print(
+        f"shapes: {train_classes} classes to learn from, {val_classes} to choose on, "
+        f"{test_classes} never seen before to be tested on"
+    )
+    sampler = EpisodeSampler(stores["test"], 5, 5, QUERIES, SEED)
+    pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TASKS)
+    write_text(folder / MARKER, recipe.to_toml())
+    rows = [Row("Raw pixels, nearest class mean", pixels.accuracy, pixels.ci95, 0.0)]
+    for contestant in CONTESTANTS:
+        console.print(f"\n{contestant.name}", style="bold")
+        run = train(
+            recipe.with_settings([*contestant.settings, *settings]),
+            folder / contestant.folder,
+            resume=True,
+            reporter=TerminalReporter(console),
+        )
+        model, _ = load_model(run.folder / BEST)
+        with progress_bar("testing") as progress:
+            result = evaluate_tasks(model, sampler, TASKS, progress=progress)
+        rows += _rows(contestant.name, result, run.seconds)
+    console.print()
+    console.print(_table(rows))
+    minutes = (time.monotonic() - started) / 60
+    write_text(folder / "results.json", json.dumps([vars(row) for row in rows], indent=2) + "\n")
+    runs = {c.name: folder / c.folder for c in CONTESTANTS}
+    report = folder / "report.html"
+    write_report(report, rows, runs, model, result, sampler)
+    console.print(
+        f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
+        f"  tadam evaluate {run.folder} --dataset shapes --shot 1\n"
+        "  tadam train images --dataset folder:PATH\n"
+        "or classify photos by a few examples, without training, on ImageNet's features:\n"
+        "  pip install 'tadam[imagenet]'\n"
+        "  tadam fit FOLDER -o FILE.tadam",
+        markup=False,
+        soft_wrap=True,
+    )
+    return report
+
+
+def pixel_model(recipe: Config, store: ImageStore) -> Tadam:
+    """Nearest class mean on raw pixels, as a model like any other."""
+    config = recipe.with_settings(["conditioning.enabled=false", "backbone.name=pixels"])
+    model = build_model(config, InputSpec(store.channels, store.image_size, 0))
+    initialise(model, config, *store.channel_statistics())
+    return model
+
+
+def _rows(name: str, result: Evaluation, seconds: float) -> list[Row]:
+    off, off_ci95 = result.accuracy_unconditioned, result.ci95_unconditioned
+    if off is None:
+        return [Row(name, result.accuracy, result.ci95, seconds)]
+    return [
+        Row(f"{name}, conditioning off", off, off_ci95, seconds),
+        Row(f"{name}, conditioning on", result.accuracy, result.ci95, seconds),
+    ]
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table("5-way 5-shot, unseen classes", "accuracy", "training")
+    for row in rows:
+        table.add_row(row.name, percent(row.accuracy, row.ci95), row.training)
+    table.caption = f"{TASKS} tasks x {QUERIES} queries, seed {SEED}"
+    return table

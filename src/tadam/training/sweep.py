@@ -1,0 +1,254 @@
+"""Cross-validation of alpha: one run per value, the best chosen on the validation split."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tadam.config import Config
+from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
+from tadam.errors import UserError
+from tadam.recipes import resolve
+from tadam.reports import plots
+from tadam.reports.figure import available, save_png
+from tadam.system.files import write_text
+from tadam.training.run import Reporter, check_recipe, train
+from tadam.training.run_folder import check_folder
+
+#: Holds the recipe that all runs of a sweep share; alpha in it means nothing.
+SWEEP = "sweep.toml"
+RESULT = "sweep.json"
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One value of alpha and the best validation accuracy of its run."""
+
+    alpha: float
+    accuracy: float
+    ci95: float
+    step: int
+    seconds: float
+    folder: str
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """All points in ascending order of alpha.
+
+    Attributes:
+        plot: The curve; None if matplotlib is missing.
+    """
+
+    folder: Path
+    distance: str
+    dataset: str
+    way: int
+    shot: int
+    points: tuple[SweepPoint, ...]
+    plot: Path | None = None
+
+    @property
+    def best(self) -> SweepPoint:
+        """The most accurate point; of equals, the one with the smallest alpha."""
+        return max(self.points, key=lambda point: point.accuracy)
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the best value is the smallest or largest tried: a better one may lie beyond."""
+        return self.best.alpha in (self.points[0].alpha, self.points[-1].alpha)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types, ready for `json.dumps`."""
+        fields = asdict(self)
+        fields["folder"] = str(self.folder)
+        fields["plot"] = str(self.plot) if self.plot else None
+        return {**fields, "best": asdict(self.best), "at_edge": self.at_edge}
+
+
+def sweep_alpha(
+    recipe: str | Path | Config,
+    values: Sequence[float],
+    out: str | Path,
+    *,
+    settings: Sequence[str] = (),
+    dataset: str | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    cluster: Cluster | None = None,
+    reporter: Reporter | None = None,
+    watcher: Watcher | None = None,
+    on_point: Callable[[SweepPoint], None] | None = None,
+) -> SweepResult:
+    """Trains a recipe once per alpha, held fixed, and compares validation accuracies.
+
+    Writes `sweep.json`, `sweep.md` and `alpha.png` into `out`, beside a run folder per value. The
+    test split is never looked at.
+
+    Args:
+        recipe: A shipped recipe's name, a TOML file, or a `Config`.
+        values: Alphas, at least two.
+        out: Sweep folder; must not hold another sweep unless `resume`.
+        settings: Changes such as `backbone.width=16`, applied in order.
+        dataset: Replaces the recipe's data set.
+        device: auto, cpu, cuda or mps.
+        resume: Keep the finished runs in `out` and go on with an unfinished one; values that an
+            earlier sweep has done stay in the result, whether they are given again or not.
+        cluster: Train on Ray instead of one value after the other here; `out` must be on storage
+            that all its machines share.
+        reporter: Is told of each run's progress, if the runs are here.
+        watcher: Is told which runs are under way.
+        on_point: Called after each value, in the order in which they end.
+    """
+    folder = Path(out)
+    base = _base(recipe, settings, dataset)
+    check_folder(folder, base, resume, SWEEP)
+    found = _found(folder) if resume else []
+    names = [_name(alpha) for alpha in found]
+    alphas = found + [a for a in _checked(values, found) if _name(a) not in names]
+    check_recipe(base, "cpu" if cluster else device)  # the workers' device need not be here
+    runs = [folder.absolute() / _name(alpha) for alpha in alphas]
+    shared = {"base": base, "device": device, "reporter": None if cluster else reporter}
+    jobs = [
+        Job(f"alpha {alpha:g}", _train_point, {"alpha": alpha, "folder": run, **shared}, run)
+        for alpha, run in zip(alphas, runs, strict=True)
+    ]
+    points: dict[int, SweepPoint] = {}
+
+    def result() -> SweepResult:
+        return SweepResult(
+            folder,
+            base.metric.distance,
+            base.data.name,
+            base.episode.way,
+            base.episode.shot,
+            tuple(sorted(points.values(), key=lambda point: point.alpha)),
+        )
+
+    def keep(index: int, point: SweepPoint) -> None:
+        points[index] = point
+        if points.keys() >= set(range(len(found))):  # or what was found before would be lost
+            _write(result())  # after each point, so that a crash leaves what was found
+        if on_point:
+            on_point(point)
+
+    with open_pool(cluster, watcher) as pool:
+        write_text(folder / SWEEP, base.to_toml())
+        run_jobs(jobs, pool, keep)
+    if not available():
+        return result()
+    drawn = replace(result(), plot=folder / "alpha.png")
+    _draw(drawn, folder / "alpha.png")
+    _write(drawn)
+    return drawn
+
+
+def _train_point(
+    base: Config, alpha: float, folder: Path, device: str, reporter: Reporter | None
+) -> SweepPoint:
+    # A finished run comes back from its checkpoint at once, an unfinished one goes on. In a new
+    # sweep there is none, unless this is another attempt after a worker's death.
+    run = train(
+        base,
+        folder,
+        settings=[f"metric.alpha={alpha!r}"],
+        resume=True,
+        device=device,
+        reporter=reporter,
+    )
+    return SweepPoint(
+        alpha, run.best_accuracy, run.best_ci95, run.best_step, run.seconds, folder.name
+    )
+
+
+def parse_values(text: str) -> list[float]:
+    """Comma-separated numbers, as the command line takes them."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--values must be numbers such as 0.5,1,2, got {text!r}") from None
+
+
+def _name(alpha: float) -> str:
+    return f"alpha-{alpha:.12g}"
+
+
+def _fits(alpha: float) -> bool:
+    return 0 < alpha < 1e6
+
+
+def _checked(values: Sequence[float], found: Sequence[float]) -> list[float]:
+    for value in values:
+        if not _fits(value):
+            raise UserError(f"--values must be above 0 and below 1e6, got {value:g}")
+    names = {_name(value) for value in values}
+    if len(names) < len(values):
+        raise UserError(f"--values must differ, got {', '.join(f'{v:g}' for v in values)}")
+    if len(names | {_name(alpha) for alpha in found}) < 2:
+        raise UserError(f"a sweep needs at least 2 --values, got {len(values)}")
+    return sorted(map(float, values))
+
+
+def _found(folder: Path) -> list[float]:
+    """The alphas that an earlier sweep into the same folder has done."""
+    path = folder / RESULT
+    if not path.exists():
+        return []
+    try:
+        alphas = [float(point["alpha"]) for point in json.loads(path.read_bytes())["points"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        alphas = [math.nan]
+    if not all(map(_fits, alphas)) or len(set(map(_name, alphas))) < len(alphas):
+        raise UserError(
+            f"{path} is damaged: delete it and give all --values again; finished runs are kept"
+        )
+    return alphas
+
+
+def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | None) -> Config:
+    """The recipe of all runs, with alpha neutral so that two sweeps can be compared."""
+    for setting in settings:
+        if setting.partition("=")[0].strip() in ("metric.alpha", "metric.learn_alpha"):
+            raise UserError(f"--set {setting} is what the sweep decides: leave it out")
+    config = resolve(recipe, settings, dataset)
+    return replace(config, metric=replace(config.metric, alpha=1.0, learn_alpha=False))
+
+
+def _write(result: SweepResult) -> None:
+    write_text(result.folder / RESULT, json.dumps(result.to_json(), indent=2) + "\n")
+    write_text(result.folder / "sweep.md", _markdown(result))
+
+
+def _markdown(result: SweepResult) -> str:
+    best = result.best
+    lines = [
+        f"# alpha on {result.dataset}, {result.way}-way {result.shot}-shot, {result.distance}",
+        "",
+        "| alpha | validation accuracy | at step |",
+        "|---:|---:|---:|",
+    ]
+    for point in result.points:
+        accuracy = f"{point.accuracy:.2%} ± {point.ci95:.2%}"
+        mark = "**" if point == best else ""
+        lines.append(f"| {point.alpha:g} | {mark}{accuracy}{mark} | {point.step} |")
+    lines += ["", f"Best on the validation split: alpha = {best.alpha:g}."]
+    if result.at_edge:
+        lines.append("It is at the edge of the values tried: a better one may lie beyond.")
+    return "\n".join(lines) + "\n"
+
+
+def _draw(result: SweepResult, path: Path) -> None:
+    alphas, accuracies, intervals = zip(
+        *((p.alpha, p.accuracy, p.ci95) for p in result.points), strict=True
+    )
+    figure = plots.curve_with_intervals(
+        {result.dataset: (alphas, accuracies, intervals)},
+        f"alpha ({result.distance})",
+        "validation accuracy",
+        logx=True,
+        percent=True,
+        mark_best=[result.dataset],
+    )
+    save_png(figure, path)

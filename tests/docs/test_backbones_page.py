@@ -1,0 +1,86 @@
+"""docs/backbones.md: its code runs as it stands, and a backbone of one's own does what it says."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tadam.data.episodes import EpisodeSampler
+from tadam.data.store import ImageStore
+from tadam.evaluation.tasks import evaluate_tasks
+
+PAGE = Path(__file__).parents[2] / "docs" / "backbones.md"
+
+
+@pytest.fixture(scope="module")
+def names():
+    """What the page's code defines, run from top to bottom."""
+    found: dict = {}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+            exec(compile(block, str(PAGE), "exec"), found)
+    return found
+
+
+def conditioned(names):
+    """The page's model with FiLM that matters: gamma0 and beta0 are no longer zero."""
+    for layer in names["ten"].conditioners.values():
+        torch.nn.init.constant_(layer.gamma0, 0.5)
+        torch.nn.init.constant_(layer.beta0, 0.5)
+    return names["model"]
+
+
+def test_the_shapes_are_as_the_page_says(names):
+    assert names["logits"].shape == (1, 3, 2)
+    assert names["probabilities"].shape == (3, 2)
+    torch.testing.assert_close(names["probabilities"].sum(dim=1), torch.ones(3))
+
+
+def test_a_wrapped_module_gets_square_normalised_images(names):
+    seen = []
+
+    class Network(torch.nn.Module):
+        def forward(self, x):
+            seen.append(x)
+            return x.mean(dim=(2, 3))
+
+    backbone = names["Wrapped"](Network(), features=3)
+    z = backbone.embed(backbone.preprocess(torch.full((2, 3, 50, 90), 255, dtype=torch.uint8)))
+    assert seen[0].shape == (2, 3, 64, 64)
+    torch.testing.assert_close(z, torch.ones(2, 3))
+
+
+def test_the_predictor_gives_the_models_own_probabilities(names):
+    model = conditioned(names)
+    support, labels, queries = names["support"], names["labels"], names["queries"]
+    with torch.no_grad():
+        expected = model(support, labels, queries, 2).softmax(dim=2)[0]
+        plain = model(support, labels, queries, 2, condition=False).softmax(dim=2)[0]
+        film = model.film_from(model.embed(support[0])[None], labels, 2)
+        c = names["prototypes"](model.embed(support[0], film)[None], labels, 2)[0]
+        predictor = names["Predictor"](names["backbone"], film, "cosine", c, 10.0)
+        found = predictor(queries[0].permute(0, 2, 3, 1))
+    torch.testing.assert_close(found, expected)
+    assert (expected - plain).abs().max() > 1e-3
+
+
+def test_film_reaches_every_layer_that_is_named(names):
+    backbone, widths = names["backbone"], names["Toy"].conditioned_widths
+    x = torch.rand(2, 3, 32, 32)
+    for layer, width in enumerate(widths):
+        film = [None] * len(widths)
+        film[layer] = (torch.full((1, width), 2.0), torch.ones(1, width))
+        assert not torch.allclose(backbone.embed(x, film), backbone.embed(x))
+
+
+def test_it_can_be_evaluated(names):
+    shades = np.repeat(np.array([30, 120, 220], np.uint8), 8)[:, None, None, None]
+    store = ImageStore.from_counts(
+        np.broadcast_to(shades, (24, 40, 40, 3)), [8] * 3, ["a", "b", "c"]
+    )
+    result = evaluate_tasks(names["model"], EpisodeSampler(store, 2, 3, 6, seed=0), tasks=4)
+    assert result.accuracy == 1.0  # images of a class are all the same
+    assert result.accuracy_unconditioned is not None

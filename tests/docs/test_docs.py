@@ -1,0 +1,50 @@
+"""README and docs: every command in them is one that the command line accepts."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from tadam.cli.app import app
+from tadam.data.catalogue import SOURCES
+from tadam.data.source import Source
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands() -> list[str]:
+    blocks = [b for p in PAGES for b in re.findall(r"```\n(.*?)```", p.read_text(), re.DOTALL)]
+    lines = [line for block in blocks for line in block.splitlines()]
+    found = (re.match(r"(?:torchrun .*-m )?(tadam .*)", line) for line in lines)
+    return sorted({match[1] for match in found if match})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_of_the_docs_is_accepted(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TADAM_DATA", "")  # --data sets it
+    words = shlex.split(line, comments=True)[1:]
+    command = typer.main.get_command(app)
+    name = "tadam"
+    while hasattr(command, "commands"):
+        name = words.pop(0)
+        command = command.commands[name]
+    command.make_context(name, words)  # raises on an unknown option or a missing argument
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(commands()) > 8
+
+
+@pytest.mark.parametrize("source", SOURCES[:-1], ids=lambda source: source.name)
+def test_the_table_of_data_sets_says_what_data_list_does(source: Source) -> None:
+    page = (ROOT / "docs" / "data.md").read_text()
+    assert f"| `{source.name}` | {source.classes} | {source.images}, {source.size} |" in page
+
+
+def test_every_link_in_the_docs_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

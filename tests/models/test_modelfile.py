@@ -1,0 +1,221 @@
+"""Model files give back every bit, refuse what does not fit, are written whole or not at all."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import tadam.models.modelfile
+from reference import random_weights
+from tadam.config import Config
+from tadam.errors import UserError
+from tadam.methods.tadam import InputSpec, build_model
+from tadam.models.modelfile import BEST, ModelInfo, find_model, load_model, read_tensors, save_model
+
+SPEC = InputSpec(channels=3, image_size=16, auxiliary_classes=4)
+
+
+def make_model(seed=0, **tables):
+    """A model with no neutral weight, and its description."""
+    config = Config().updated({"backbone": {"width": 2}, **tables})
+    model = build_model(config, SPEC)
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    weights = random_weights(shapes, seed)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    return model.eval(), ModelInfo(config, SPEC, 321, {"accuracy": 0.5, "ci95": 0.01})
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_model(path, *make_model())
+    return path
+
+
+def rewritten(path, change):
+    """Changes the metadata of a model file in place."""
+    tensors, _, raw = read_tensors(path)
+    change(raw)
+    save_file(tensors, path, metadata={"tadam": json.dumps(raw)})
+    return path
+
+
+def refusal(path, load=load_model) -> str:
+    """The one sentence with which a file is refused; it names the path."""
+    with pytest.raises(UserError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("learn_alpha", [True, False])
+@pytest.mark.parametrize("backbone", ["resnet12", "conv4"])
+def test_every_tensor_survives_bit_for_bit(tmp_path, backbone, learn_alpha):
+    model, info = make_model(
+        backbone={"name": backbone, "width": 2}, metric={"learn_alpha": learn_alpha}
+    )
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    save_model(tmp_path / "m", model, info)
+    loaded, loaded_info = load_model(tmp_path / "m")
+    after = loaded.state_dict()
+    assert after.keys() == before.keys()
+    for name, tensor in before.items():
+        assert after[name].dtype == tensor.dtype, name
+        assert torch.equal(after[name], tensor), name
+    kinds = {name.rpartition(".")[2] for name in before}
+    assert {"log_alpha", "gamma0", "beta0", "running_mean", "running_var"} < kinds
+    assert {"pixel_mean", "pixel_std", "num_batches_tracked"} < kinds
+    assert loaded_info == info
+    assert not loaded.training
+    assert isinstance(loaded.metric.log_alpha, torch.nn.Parameter) == learn_alpha
+
+
+def test_a_loaded_model_gives_the_same_logits_with_conditioning_on_and_off(tmp_path):
+    model, info = make_model()
+    save_model(tmp_path / "m", model, info)
+    loaded, _ = load_model(tmp_path / "m")
+    images = torch.from_numpy(
+        np.random.default_rng(0).integers(0, 256, (1, 8, 3, 16, 16), np.uint8)
+    )
+    labels = torch.tensor([[0, 0, 1, 1]])
+    results = {}
+    with torch.no_grad():
+        for condition in (True, False):
+            arguments = (images[:, :4], labels, images[:, 4:], 2, condition)
+            results[condition] = loaded(*arguments)
+            assert torch.equal(results[condition], model(*arguments))
+    assert (results[True] - results[False]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("keep", [0, 4, 0.5, 0.99])
+def test_a_truncated_file_is_refused(saved, keep):
+    data = saved.read_bytes()
+    saved.write_bytes(data[: keep if isinstance(keep, int) else int(len(data) * keep)])
+    assert "not a complete safetensors file" in refusal(saved)
+
+
+@pytest.mark.parametrize("data", [b"PK\x03\x04 a pickle, say", b"\xff" * 5000, b"hello\nworld\n"])
+def test_a_file_of_another_kind_is_refused(tmp_path, data):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(data)
+    assert refusal(path).endswith("is not a complete safetensors file: copy or make it again")
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {"format": "pt"}, {"tadam": "not JSON"}, {"tadam": "[]"}, {"tadam": "{}"}]
+)
+def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path, metadata):
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": torch.zeros(2)}, path, metadata=metadata)
+    assert "was not written by tadam" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tensor"),
+    [
+        ("width = 2", "width = 3", "auxiliary_head.weight"),
+        ('name = "resnet12"', 'name = "conv4"', "auxiliary_head.weight"),
+        ('layers = "all"', 'layers = "last"', "ten.conditioners.0"),
+        ('representation = "mean"', 'representation = "mean_std"', "project.weight"),
+    ],
+)
+def test_a_recipe_that_the_tensors_do_not_fit_is_refused(saved, old, new, tensor):
+    def change(raw):
+        assert old in raw["recipe"]
+        raw["recipe"] = raw["recipe"].replace(old, new)
+
+    message = refusal(rewritten(saved, change))
+    assert "does not fit the architecture it names" in message
+    assert tensor in message
+
+
+def test_a_false_claim_of_a_huge_model_is_refused_by_its_shapes(saved):
+    def change(raw):
+        raw["spec"]["auxiliary_classes"] = 10**13  # 600 TB, were it built
+
+    assert "auxiliary_head.bias" in refusal(rewritten(saved, change))
+
+
+def test_a_missing_and_a_surplus_tensor_are_refused(saved):
+    tensors, _, raw = read_tensors(saved)
+    metadata = {"tadam": json.dumps(raw)}
+    save_file({**tensors, "zz": torch.zeros(1)}, saved, metadata=metadata)
+    assert "zz is (1,) torch.float32, expected not there" in refusal(saved)
+    del tensors["metric.log_alpha"]
+    save_file(tensors, saved, metadata=metadata)
+    assert "metric.log_alpha is not there, expected ()" in refusal(saved)
+
+
+def test_another_format_number_asks_for_an_upgrade(saved):
+    message = refusal(rewritten(saved, lambda raw: raw.update(format=2)))
+    assert "format 2" in message
+    assert "upgrade tadam" in message
+
+
+def test_an_unknown_recipe_key_is_named(saved):
+    def change(raw):
+        raw["recipe"] += "\n[future]\nx = 1\n"
+
+    assert "unknown key future" in refusal(rewritten(saved, change))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"channels": 2},
+        {"image_size": 8},
+        {"image_size": 10**6},
+        {"auxiliary_classes": -1},
+        {"auxiliary_classes": 10**19},
+        {"channels": "three"},
+        {"surprise": 1},
+    ],
+)
+def test_an_impossible_input_is_refused(saved, spec):
+    refusal(rewritten(saved, lambda raw: raw["spec"].update(spec)))
+
+
+@pytest.mark.parametrize("step", ["many", float("inf"), None])
+def test_a_step_that_is_no_number_is_refused(saved, step):
+    refusal(rewritten(saved, lambda raw: raw.update(step=step)))
+
+
+def test_a_missing_file_a_folder_and_a_classifier_are_named(tmp_path):
+    path = tmp_path / "nowhere.safetensors"
+    assert "does not exist: check the path" in refusal(path)
+    assert "is a folder: name a file" in refusal(tmp_path)
+    save_file({"a": torch.zeros(1)}, tmp_path / "c.tadam", metadata={"tadam-classifier": "{}"})
+    assert "is a classifier, not a model: " in refusal(tmp_path / "c.tadam")
+    assert "there is no model" in refusal(path, find_model)
+
+
+def test_a_folder_stands_for_its_best_weights(tmp_path):
+    assert f"holds no {BEST}" in refusal(tmp_path, find_model)
+    save_model(tmp_path / BEST, *make_model())
+    assert find_model(tmp_path) == find_model(str(tmp_path)) == tmp_path / BEST
+    assert find_model(tmp_path / BEST) == tmp_path / BEST
+
+
+def test_a_failing_save_leaves_the_old_file_and_no_other(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def half(tensors, path, metadata):
+        path.write_bytes(b"half a file")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(tadam.models.modelfile, "save_file", half)
+    with pytest.raises(OSError, match="No space left"):
+        save_model(saved, *make_model(seed=1))
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_a_save_replaces_the_old_file_and_leaves_no_other(saved):
+    model, info = make_model(seed=1)
+    save_model(saved, model, info)
+    assert torch.equal(load_file(saved)["backbone.pixel_mean"], model.backbone.pixel_mean)
+    assert list(saved.parent.iterdir()) == [saved]

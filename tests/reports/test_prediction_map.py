@@ -1,0 +1,74 @@
+"""The map: principal axes worked out another way, colours that differ, degenerate points."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tadam.reports.prediction_map import Map, class_colours, principal_axes
+
+
+def test_axes_are_those_of_a_singular_value_decomposition() -> None:
+    points = np.random.default_rng(0).normal(size=(40, 7)) * np.arange(1, 8)
+    axes, share = principal_axes(points)
+    _, s, rows = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    np.testing.assert_allclose(np.abs(axes @ rows[:2].T), np.eye(2), atol=1e-9)
+    assert share == pytest.approx((s[:2] ** 2).sum() / (s**2).sum())
+    np.testing.assert_array_equal(axes, principal_axes(points)[0])
+    assert (np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "points", [np.ones((1, 5)), np.ones((4, 5)), np.outer(np.arange(4.0), np.ones(5))]
+)
+def test_points_without_a_plane_are_drawn_all_the_same(points) -> None:
+    drawing = Map(["a"], ["#123456"], points, unit=False)
+    drawing.images(points, [0] * len(points), ["x"] * len(points))
+    numbers = [float(n) for n in re.findall(r'c[xy]="([^"]+)"', drawing.svg())]
+    assert len(numbers) == 2 * len(points)
+    assert all(0 <= n <= 960 for n in numbers)
+
+
+def test_by_direction_only_the_length_of_an_embedding_does_not_count() -> None:
+    points = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 5.0]])
+    scaled = points * np.array([[3.0], [1.0], [9.0]])
+
+    def places(rows, unit: bool) -> str:
+        drawing = Map(["a"] * 3, ["#123456"] * 3, rows, unit)
+        drawing.prototypes(rows)
+        return drawing.svg()
+
+    assert places(points, True) == places(scaled, True)
+    assert places(points, False) != places(scaled, False)
+
+
+def test_an_unknown_image_is_a_cross_and_all_points_say_what_they_are() -> None:
+    points = np.random.default_rng(0).normal(size=(4, 3))
+    drawing = Map(["a & b", "c"], ["#111111", "#222222"], points, unit=False)
+    drawing.images(points[:2], [1, None], ["one.jpg", "two <3>.jpg"])
+    drawing.support(points[2:], [0, 1])
+    drawing.prototypes(points[:2])
+    svg = drawing.svg()
+    assert svg.count('class="unknown"') == 1
+    assert re.search(r'fill="#222222"><title>one.jpg<', svg)
+    assert "<title>two &lt;3&gt;.jpg</title>" in svg
+    assert "<title>labelled: a &amp; b</title>" in svg
+    assert svg.count("<title>") == 6
+    assert svg.count("<text") == 2
+
+
+def test_many_names_would_hide_the_points() -> None:
+    points = np.random.default_rng(0).normal(size=(30, 3))
+    drawing = Map([f"class {k}" for k in range(30)], class_colours(30), points, unit=False)
+    drawing.prototypes(points)
+    assert "<text" not in drawing.svg()
+    assert "<title>class 29</title>" in drawing.svg()
+
+
+@pytest.mark.parametrize("count", [2, 6, 7, 300])
+def test_colours_differ_and_are_seen_on_white_and_on_black(count: int) -> None:
+    colours = class_colours(count)
+    assert len(set(colours)) == count
+    for colour in colours:
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        assert 0.05 < (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255 < 0.9

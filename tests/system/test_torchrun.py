@@ -1,0 +1,23 @@
+"""A process's place among others is what torchrun says, and nothing else."""
+
+from tadam.system.torchrun import Place, place
+
+VARIABLES = {
+    "RANK": "5",
+    "WORLD_SIZE": "8",
+    "LOCAL_RANK": "1",
+    "TORCHELASTIC_RUN_ID": "none",
+}
+
+
+def test_torchrun_tells_a_process_its_place(monkeypatch):
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    assert place() == Place(rank=5, size=8, local_rank=1, launched=True)
+
+
+def test_variables_that_a_cluster_left_lying_about_are_not_torchruns(monkeypatch):
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID")
+    assert place() == Place(rank=0, size=1, local_rank=0, launched=False)
