@@ -10,10 +10,12 @@ import pytest
 from tadam.benchmarks.arithmetic import TRAINING_FACTOR, forward_flops, step_flops, step_images
 from tadam.benchmarks.targets import AIMS, TARGETS
 from tadam.config import Config
-from tadam.methods.tadam import InputSpec, build_model
+from tadam.methods.base import InputSpec
+from tadam.methods.cotraining import auxiliary_probability
+from tadam.methods.tadam import Tadam
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.recipes import load_recipe
-from tadam.training.schedule import auxiliary_probability, validates_after
+from tadam.training.schedule import validates_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
 TEXT = " ".join(PAGE.split())
@@ -42,7 +44,7 @@ def mean_images(config: Config) -> float:
 @cache
 def update_bytes() -> tuple[int, int]:
     """Gradients of a few-shot and an auxiliary update."""
-    model = build_model(Config(), InputSpec(3, 84, 64))
+    model = Tadam.build(Config(), InputSpec(3, 84, 64))
     assert model.ten is not None
     assert model.auxiliary_head is not None
     backbone, ten, head = (

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from tadam.data.episodes import EpisodeSampler
-from tadam.evaluation.tasks import Evaluation, images_at
-from tadam.methods.tadam import Tadam
+from tadam.evaluation.answers import images_at
+from tadam.evaluation.tasks import Evaluation
+from tadam.methods.base import Method
 from tadam.reports import plots
 from tadam.reports.figure import svg_text
 from tadam.reports.html import accuracy_table, page, picture, section
@@ -39,7 +40,7 @@ def write_report(
     path: Path,
     rows: list[Row],
     runs: dict[str, Path],
-    model: Tadam,
+    model: Method,
     result: Evaluation,
     sampler: EpisodeSampler,
 ) -> None:
@@ -86,7 +87,7 @@ def write_report(
             "training classes, visited less and less often.",
         ),
     ]
-    if model.ten is not None:
+    if "gamma0" in model.logged_at_validation():
         sections.append(
             section(
                 "Where the task reaches into the network",
@@ -113,7 +114,7 @@ def _short(names: Iterable[str]) -> list[str]:
 
 
 @torch.inference_mode()
-def _example(model: Tadam, sampler: EpisodeSampler, accuracy: float) -> str:
+def _example(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
     """A typical task, with its queries spread evenly over the classes."""
     store = sampler.store
     balanced = EpisodeSampler(
@@ -182,16 +183,13 @@ def _loss_curves(folder: Path) -> str:
     return svg_text(plots.line_chart(series, "training step", "loss", width=470))
 
 
-def _multipliers(model: Tadam) -> str:
-    assert model.ten is not None
-    multipliers = model.ten.multipliers()
+def _multipliers(model: Method) -> str:
+    learnt = model.logged_at_validation()
+    sizes = {kind: [abs(v) for v in learnt[kind].values()] for kind in ("gamma0", "beta0")}
     return svg_text(
         plots.bar_chart(
-            [str(layer) for layer in multipliers],
-            {
-                "|gamma0|": [abs(gamma0) for gamma0, _ in multipliers.values()],
-                "|beta0|": [abs(beta0) for _, beta0 in multipliers.values()],
-            },
+            list(learnt["gamma0"]),
+            {f"|{kind}|": values for kind, values in sizes.items()},
             "layer",
             "absolute value",
         )

@@ -13,7 +13,7 @@ from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.evaluation.tasks import Evaluation, evaluate_tasks
-from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise
+from tadam.methods.base import InputSpec, Method, build_model
 from tadam.models.modelfile import BEST, load_model
 from tadam.recipes import load_recipe
 from tadam.reports.demo_report import Row, write_report
@@ -107,11 +107,11 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
     return report
 
 
-def pixel_model(recipe: Config, store: ImageStore) -> Tadam:
+def pixel_model(recipe: Config, store: ImageStore) -> Method:
     """Nearest class mean on raw pixels, as a model like any other."""
     config = recipe.with_settings(["conditioning.enabled=false", "backbone.name=pixels"])
     model = build_model(config, InputSpec(store.channels, store.image_size, 0))
-    initialise(model, config, *store.channel_statistics())
+    model.initialise(config, *store.channel_statistics())
     return model
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from tadam.config import OptimiserConfig, ScheduleConfig
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation.tasks import images_at
+from tadam.evaluation.answers import images_at
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
 from tadam.nn.backbone import Backbone

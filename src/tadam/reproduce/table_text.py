@@ -19,7 +19,7 @@ def _difference(line: Line) -> str:
 
 
 def _alphas(line: Line) -> str:
-    return ", ".join(f"{run.alpha:.3g}" for run in line.runs) or "–"
+    return ", ".join(f"{run.alpha:.3g}" for run in line.runs if run.alpha is not None) or "–"
 
 
 def _minutes(line: Line) -> str:
