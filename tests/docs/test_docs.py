@@ -12,7 +12,8 @@ from tadam.data.catalogue import SOURCES
 from tadam.data.source import Source
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "src" / "tadam" / "weights").glob("*.md"))
 
 
 def commands() -> list[str]:
@@ -45,6 +46,10 @@ def test_the_table_of_data_sets_says_what_data_list_does(source: Source) -> None
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    links = [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())
+    ]
+    broken = [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()]
+    assert broken == []
