@@ -98,8 +98,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
         f"  tadam evaluate {run.folder} --dataset shapes --shot 1\n"
         "  tadam train images --dataset folder:PATH\n"
-        "or classify photos by a few examples, without training, on ImageNet's features:\n"
-        "  pip install 'tadam[imagenet]'\n"
+        "or classify your own photos by a few examples of each class, without training:\n"
         "  tadam fit FOLDER -o FILE.tadam",
         markup=False,
         soft_wrap=True,
