@@ -4,7 +4,7 @@ import ast
 import dataclasses
 import inspect
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tadam.config.recipe import Config
@@ -14,12 +14,19 @@ from tadam.registry import BACKBONES, METHODS
 
 @dataclass(frozen=True)
 class Setting:
-    """A key of a recipe: its full name, default and meaning, and whose it is if not everybody's."""
+    """A key of a recipe.
+
+    Attributes:
+        key: Its full name, such as `backbone.width`.
+        default: Its value unless a recipe says otherwise.
+        meaning: The text below it in its dataclass.
+        owners: The backbones or methods that have it; empty if it does not depend on them.
+    """
 
     key: str
     default: Any
     meaning: str
-    owner: str = ""
+    owners: tuple[str, ...] = ()
 
 
 def settings() -> list[Setting]:
@@ -31,17 +38,23 @@ def settings() -> list[Setting]:
             found += _of_table(table, type(section))
             continue
         common = _of_table(table, {"method": MethodConfig, "backbone": BackboneConfig}[table])
-        found += common
+        own: dict[Setting, list[str]] = {}
         for name in registry.names():
-            own = _of_table(table, registry.settings(name), name)
-            found += [s for s in own if s.key not in {c.key for c in common}]
+            for setting in _of_table(table, registry.settings(name)):
+                own.setdefault(setting, []).append(name)
+        found += common
+        found += [
+            replace(setting, owners=tuple(owners))
+            for setting, owners in own.items()
+            if setting.key not in {shared.key for shared in common}
+        ]
     return found
 
 
-def _of_table(table: str, kind: type, owner: str = "") -> list[Setting]:
+def _of_table(table: str, kind: type) -> list[Setting]:
     meanings = _meanings(kind)
     return [
-        Setting(f"{table}.{f.name}", getattr(kind(), f.name), meanings.get(f.name, ""), owner)
+        Setting(f"{table}.{f.name}", getattr(kind(), f.name), meanings.get(f.name, ""))
         for f in dataclasses.fields(kind)
     ]
 
