@@ -11,7 +11,7 @@ from data_files import md5, write_cifar100, write_tar
 from tadam.config import DataConfig
 from tadam.data import cifar100
 from tadam.data.catalogue import load_splits, verify
-from tadam.data.cifar100 import CIFAR_FS_SPLITS, CLASSES, FC100_SPLITS, SUPERCLASSES
+from tadam.data.cifar100 import CIFAR_FS_SPLITS, FC100_SPLITS, FINE_LABELS, SUPERCLASSES
 from tadam.errors import UserError
 
 ALL_SPLITS = {"fc100": FC100_SPLITS, "cifar_fs": CIFAR_FS_SPLITS}
@@ -22,7 +22,7 @@ def root(tmp_path, monkeypatch) -> Path:
     """An empty data folder, a cache of its own, and three images of a class instead of 600."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(cifar100, "IMAGES_PER_CLASS", 3)
+    monkeypatch.setattr(cifar100, "_IMAGES_PER_CLASS", 3)
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
 
@@ -30,7 +30,7 @@ def root(tmp_path, monkeypatch) -> Path:
 def accept_checksums(root: Path, monkeypatch) -> None:
     """Makes what is there what was published."""
     for path in cifar100.find(root):
-        monkeypatch.setitem(cifar100.MD5, path.name, md5(path))
+        monkeypatch.setitem(cifar100._MD5, path.name, md5(path))
 
 
 @pytest.fixture(params=[False, True], ids=["files", "archive"])
@@ -51,14 +51,14 @@ def message(call) -> str:
 def test_there_are_100_classes_in_20_superclasses_of_five():
     assert len(SUPERCLASSES) == 20
     assert {len(names) for names in SUPERCLASSES.values()} == {5}
-    assert len(set(CLASSES)) == 100
+    assert len(set(FINE_LABELS)) == 100
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("fc100", (60, 20, 20)), ("cifar_fs", (64, 16, 20))])
 def test_the_splits_have_their_sizes_and_share_no_class(name, sizes):
     splits = ALL_SPLITS[name]
     assert tuple(len(splits[part]) for part in ("train", "val", "test")) == sizes
-    assert sorted(c for names in splits.values() for c in names) == sorted(CLASSES)
+    assert sorted(c for names in splits.values() for c in names) == sorted(FINE_LABELS)
 
 
 def test_fc100_splits_share_no_superclass():
@@ -106,7 +106,7 @@ def test_every_image_is_in_its_class_train_before_test(published, name):
             assert store.class_names == tuple(names)
             middle = store.images[:, 16, 16].reshape(len(names), 3, 3)
             for label, pixels in zip(names, middle.tolist(), strict=True):
-                k = CLASSES.index(label)
+                k = FINE_LABELS.index(label)
                 assert pixels == [[k, 0, 100], [k, 1, 100], [k, 0, 200]]
 
 
@@ -160,7 +160,7 @@ def test_a_wrong_checksum_is_one_sentence_and_nothing_is_cached(root, tmp_path, 
     text = message(lambda: load_splits(DataConfig("fc100")))
     assert text == (
         f"{path} is not the file that was published (md5 {md5(path)}, not "
-        f"{cifar100.MD5[path.name]}): delete it and get it again"
+        f"{cifar100._MD5[path.name]}): delete it and get it again"
     )
     assert verify("fc100") == [text]
     assert list((tmp_path / "cache").rglob("*.npy")) == []
@@ -178,10 +178,10 @@ def test_a_truncated_file_is_one_sentence(published, monkeypatch):
 
 
 def test_an_archive_without_the_batches_is_one_sentence(root, monkeypatch):
-    write_tar(root / cifar100.ARCHIVE, {"cifar-100-python/meta": b"x"})
+    write_tar(root / cifar100._ARCHIVE, {"cifar-100-python/meta": b"x"})
     accept_checksums(root, monkeypatch)
     text = message(lambda: load_splits(DataConfig("fc100")))
-    assert text == f"{root / cifar100.ARCHIVE} lacks train and test of CIFAR-100: get it again"
+    assert text == f"{root / cifar100._ARCHIVE} lacks train and test of CIFAR-100: get it again"
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ def root(tmp_path, monkeypatch) -> Path:
     """An empty data folder and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(cub, "CLASSES", 6)
-    monkeypatch.setattr(cub, "IMAGE_COUNT", 12)
+    monkeypatch.setattr(cub, "_CLASSES", 6)
+    monkeypatch.setattr(cub, "_IMAGE_COUNT", 12)
     return tmp_path / "data"
 
 
 def accept_checksum(root: Path, monkeypatch) -> None:
-    monkeypatch.setattr(cub, "MD5", md5(root / "cub" / cub.ARCHIVE))
+    monkeypatch.setattr(cub, "_MD5", md5(root / "cub" / cub._ARCHIVE))
 
 
 @pytest.fixture(params=["folder", "archive"])
@@ -91,23 +91,23 @@ def test_a_second_load_reads_nothing(birds, monkeypatch):
 
 
 def test_a_changed_archive_is_noticed(root, monkeypatch):
-    path = write_cub(root, archive=True) / cub.ARCHIVE
+    path = write_cub(root, archive=True) / cub._ARCHIVE
     accept_checksum(root, monkeypatch)
     load_splits(CONFIG)
     os.utime(path, ns=(0, 12345))
-    monkeypatch.setattr(cub, "MD5", "0")
+    monkeypatch.setattr(cub, "_MD5", "0")
     assert "is not the file that was published" in message()
 
 
 def test_hidden_files_are_no_birds(root, monkeypatch):
     content = {"CUB_200_2011/images/001.Albatross/._a.jpg": b"what macOS leaves"}
     write_cub(root)
-    with open(root / "cub" / cub.IMAGES / "001.Albatross" / "Albatross_0001.jpg", "rb") as file:
+    with open(root / "cub" / cub._IMAGES / "001.Albatross" / "Albatross_0001.jpg", "rb") as file:
         for name in ("001.A", "002.B", "004.C"):
             content[f"CUB_200_2011/images/{name}/a.jpg"] = file.read()
             file.seek(0)
     shutil.rmtree(root / "cub")
-    write_tar(root / "cub" / cub.ARCHIVE, content)
+    write_tar(root / "cub" / cub._ARCHIVE, content)
     accept_checksum(root, monkeypatch)
     assert [s.class_names for s in load_splits(CONFIG).values()] == [
         ("001.A",), ("002.B",), ("004.C",)
@@ -136,7 +136,7 @@ def test_verifying_looks_at_the_splits_too(birds):
 
 
 def test_verifying_counts_and_names_bad_images(root):
-    folder = write_cub(root) / cub.IMAGES
+    folder = write_cub(root) / cub._IMAGES
     bad = folder / "001.Albatross" / "Albatross_0001.jpg"
     bad.write_text("not a picture")
     (folder / "004.Ani" / "Ani_0001.jpg").unlink()
@@ -146,27 +146,27 @@ def test_verifying_counts_and_names_bad_images(root):
 
 
 def test_a_wrong_checksum_is_one_sentence(root):
-    path = write_cub(root, archive=True) / cub.ARCHIVE
+    path = write_cub(root, archive=True) / cub._ARCHIVE
     assert message().startswith(f"{path} is not the file that was published (md5 {md5(path)}, not")
     assert verify("cub") == [message()]
 
 
 def test_a_truncated_archive_is_one_sentence(root, monkeypatch):
-    path = write_cub(root, archive=True) / cub.ARCHIVE
+    path = write_cub(root, archive=True) / cub._ARCHIVE
     path.write_bytes(path.read_bytes()[:300])
     accept_checksum(root, monkeypatch)
     assert message() == f"{path} is damaged or cut off: delete it and get it again"
 
 
 def test_an_archive_of_something_else_is_one_sentence(root, monkeypatch):
-    path = root / "cub" / cub.ARCHIVE
+    path = root / "cub" / cub._ARCHIVE
     write_tar(path, {"README": b"x"})
     accept_checksum(root, monkeypatch)
     assert message() == f"{path} has no CUB_200_2011/images: get it again"
 
 
 def test_a_folder_that_is_no_class_is_one_sentence(root):
-    folder = write_cub(root) / cub.IMAGES
+    folder = write_cub(root) / cub._IMAGES
     shutil.copytree(folder / "004.Ani", folder / "Ani")
     assert message() == "cub has a folder 'Ani', no class such as 013.Bobolink: remove it"
 

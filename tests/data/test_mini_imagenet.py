@@ -15,7 +15,7 @@ from tadam.data.catalogue import load_splits, verify
 from tadam.errors import UserError
 
 CONFIG = DataConfig("mini_imagenet")
-PUBLISHED = mini_imagenet.EXPECTED
+PUBLISHED = mini_imagenet._EXPECTED
 FORMS = ["pkl", "npz", "csv"]
 
 
@@ -25,7 +25,7 @@ def root(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     expected = {split: (len(names), 3 * len(names)) for split, names in MINI_IMAGENET.items()}
-    monkeypatch.setattr(mini_imagenet, "EXPECTED", expected)
+    monkeypatch.setattr(mini_imagenet, "_EXPECTED", expected)
     return tmp_path / "data"
 
 
@@ -111,7 +111,7 @@ def test_verifying_reads_the_files_whatever_is_in_the_cache(root, folder):
 
 
 def test_verifying_counts_classes_and_images(folder, monkeypatch):
-    monkeypatch.setitem(mini_imagenet.EXPECTED, "val", (16, 9600))
+    monkeypatch.setitem(mini_imagenet._EXPECTED, "val", (16, 9600))
     assert verify("mini_imagenet") == [
         f"val of {folder} has 1 classes and 3 images, not 16 and 9,600: get it again"
     ]

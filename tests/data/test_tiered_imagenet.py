@@ -14,7 +14,7 @@ from tadam.data.catalogue import load_splits, verify
 from tadam.errors import UserError
 
 CONFIG = DataConfig("tiered_imagenet")
-PUBLISHED = tiered_imagenet.EXPECTED
+PUBLISHED = tiered_imagenet._EXPECTED
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     expected = {split: (len(names), 3 * len(names)) for split, names in TIERED_IMAGENET.items()}
-    monkeypatch.setattr(tiered_imagenet, "EXPECTED", expected)
+    monkeypatch.setattr(tiered_imagenet, "_EXPECTED", expected)
     return write_tiered_imagenet(tmp_path / "data")
 
 
@@ -82,7 +82,7 @@ def test_without_one_of_the_files_the_sentence_says_what_to_put_where(folder):
 
 def test_good_files_are_verified_and_counted(folder, monkeypatch):
     assert verify("tiered_imagenet") == []
-    monkeypatch.setitem(tiered_imagenet.EXPECTED, "test", (2, 7))
+    monkeypatch.setitem(tiered_imagenet._EXPECTED, "test", (2, 7))
     assert verify("tiered_imagenet") == [
         f"test of {folder} has 2 classes and 6 images, not 2 and 7: get it again"
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_splits, verify
-from tadam.data.cifar100 import CLASSES, SUPERCLASSES
+from tadam.data.cifar100 import FINE_LABELS, SUPERCLASSES
 
 #: SHA-256 of each split's images, written down from a run.
 FC100_PIXELS = {
@@ -54,7 +54,7 @@ def unpacked(root: Path, name: str) -> bytes:
 
 def test_the_names_in_the_package_are_those_of_the_file(real_data):
     meta = pickle.loads(unpacked(real_data("fc100"), "meta"))
-    assert tuple(meta["fine_label_names"]) == CLASSES
+    assert tuple(meta["fine_label_names"]) == FINE_LABELS
     assert meta["coarse_label_names"] == list(SUPERCLASSES)
 
 
@@ -62,7 +62,7 @@ def test_no_superclass_is_in_two_splits_by_the_labels_of_the_file(real_data):
     raw = pickle.loads(unpacked(real_data("fc100"), "train"), encoding="latin1")
     coarse = dict(zip(raw["fine_labels"], raw["coarse_labels"], strict=True))
     found = {
-        part: {coarse[CLASSES.index(name)] for name in store.class_names}
+        part: {coarse[FINE_LABELS.index(name)] for name in store.class_names}
         for part, store in load_splits(DataConfig("fc100")).items()
     }
     assert found == {
@@ -76,7 +76,7 @@ def test_an_image_is_the_one_that_plain_pickle_and_numpy_read(real_data):
     raw = pickle.loads(unpacked(real_data("fc100"), "test"), encoding="latin1")
     store = load_splits(DataConfig("fc100"))["val"]
     name = store.class_names[7]
-    rows = np.flatnonzero(np.array(raw["fine_labels"]) == CLASSES.index(name))
+    rows = np.flatnonzero(np.array(raw["fine_labels"]) == FINE_LABELS.index(name))
     expected = np.moveaxis(raw["data"][rows].reshape(-1, 3, 32, 32), 1, 3)
     np.testing.assert_array_equal(store.images[7 * 600 + 500 : 8 * 600], expected)
 

@@ -10,8 +10,8 @@ import torch
 
 from tadam.errors import UserError
 from tadam.metric import DISTANCES
-from tadam.reproduce.lemma1 import ALPHAS, class_losses, large_limit, lemma1, small_limit
-from tadam.reproduce.lemma1_results import COLUMNS, lemma1_rows, write_lemma1
+from tadam.reproduce.lemma1 import LEMMA1_ALPHAS, class_losses, large_limit, lemma1, small_limit
+from tadam.reproduce.lemma1_results import LEMMA1_COLUMNS, lemma1_rows, write_lemma1
 
 # Three queries, three prototypes: the first query is right, the others are not.
 D = [[1.0, 2.0, 4.0], [2.0, 3.0, 2.5], [0.5, 1.0, 3.0]]
@@ -109,7 +109,7 @@ def test_files_hold_what_was_computed(tmp_path: Path) -> None:
     assert [r["distance"] for r in read] == list(DISTANCES)
     assert read[1]["error_to_large_limit"] == list(results[1].error_to_large_limit)
     table = paths[1].read_text()
-    assert table.count("| " + " | ".join(COLUMNS) + " |") == 3
+    assert table.count("| " + " | ".join(LEMMA1_COLUMNS) + " |") == 3
     assert "| " + " | ".join(lemma1_rows(results[2])[-1]) + " |" in table
     assert paths[2].stat().st_size > 10_000
 
@@ -125,8 +125,8 @@ def test_without_matplotlib_the_numbers_are_still_written(
 
 def test_rows_have_a_cell_for_each_column() -> None:
     rows = lemma1_rows(lemma1())
-    assert len(rows) == len(ALPHAS) == 17
-    assert all(len(row) == len(COLUMNS) for row in rows)
+    assert len(rows) == len(LEMMA1_ALPHAS) == 17
+    assert all(len(row) == len(LEMMA1_COLUMNS) for row in rows)
     assert [rows[0][0], rows[-1][0]] == ["0.0001", "1e+04"]
 
 
