@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -256,7 +257,9 @@ def agree(size: int, errors: dict[int, Exception]) -> list[Exception | None]:
         ({1: MemoryError()}, RunFailed, "rank 1: out of memory"),
     ],
 )
-def test_a_mistake_that_one_process_finds_is_an_error_of_all(errors, kind, sentence) -> None:
+def test_a_mistake_that_one_process_finds_is_an_error_of_all(
+    errors: dict[int, Any], kind: type[Any], sentence: str
+) -> None:
     raised = agree(3, errors)
     assert [(type(error), str(error)) for error in raised] == [(kind, sentence)] * 3
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -46,8 +47,8 @@ def test_limits_weigh_distances_as_worked_out_by_hand() -> None:
 def test_limits_agree_with_differences_of_the_loss_in_one_weight(alpha: float, limit: str) -> None:
     support, query, label = np.array([-1.0, 0.5, 2.0]), 1.0, 0  # a query nearest to class 1
 
-    def distances(w: float) -> np.ndarray:
-        return np.abs(np.tanh(w * query) - np.tanh(w * support))
+    def distances(w: float) -> npt.NDArray[np.float64]:
+        return np.asarray(np.abs(np.tanh(w * query) - np.tanh(w * support)))
 
     def loss_by_alpha(w: float) -> float:
         d = distances(w)
