@@ -19,16 +19,15 @@ FILES = sorted(SOURCES.rglob("*.py"))
 #: stands above it, so that there is no way round in a circle.
 LAYERS = {
     "errors": "",
-    "toml_tables": "errors",
     "registry": "errors",
-    "config": "errors registry toml_tables",
+    "config": "errors registry",
     "system": "errors",
     "metric": "errors",
     "native": "errors system",
     "data": "config errors system",
     "nn": "config errors native registry system",
     "methods": "config data errors metric nn registry system",
-    "recipes": "config errors toml_tables",
+    "recipes": "config errors",
     "models": "config errors methods metric nn recipes system",
     "distributed": "errors system",
     "classify": "config data errors methods metric models native nn system",
