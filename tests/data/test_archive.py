@@ -62,20 +62,19 @@ def test_names_can_be_had_without_reading(path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "\\evil", "C:\\evil", "C:evil"]
 )
-def test_a_name_that_would_leave_the_folder_is_one_sentence(
-    path: Path, name: str, tmp_path: Path
-) -> None:
-    write(path, {"good": b"x", name: b"evil"})
-    text = refusal(path)
-    assert "holds a member that would leave its folder" in text
-    assert text.endswith("it is not what was published; get it from its makers")
-    assert [p.name for p in tmp_path.rglob("*")] == [path.name]
+def test_a_name_that_would_leave_the_folder_is_one_sentence(name: str, tmp_path: Path) -> None:
+    for path in (tmp_path / "a.zip", tmp_path / "a.tgz"):
+        write(path, {"good": b"x", name: b"evil"})
+        text = refusal(path)
+        assert "holds a member that would leave its folder" in text
+        assert text.endswith("it is not what was published; get it from its makers")
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a.tgz", "a.zip"]
 
 
-@pytest.mark.parametrize("name", ["a..b/c", "..a/x", "a/b..png"])
-def test_dots_in_a_name_are_no_crime(path: Path, name: str) -> None:
-    write(path, {name: b"x"})
-    assert [member.name for member in members(path)] == [name]
+def test_dots_in_a_name_are_no_crime(path: Path) -> None:
+    names = ["a..b/c", "..a/x", "a/b..png"]
+    write(path, dict.fromkeys(names, b"x"))
+    assert [member.name for member in members(path)] == names
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])

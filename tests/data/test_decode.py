@@ -123,8 +123,9 @@ UPRIGHT: dict[int, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("orientation", UPRIGHT)
-@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
+@pytest.mark.parametrize(
+    ("orientation", "name"), [(n, "a.jpg") for n in UPRIGHT] + [(6, "a.png"), (7, "a.png")]
+)
 def test_an_image_that_exif_says_is_turned_comes_out_upright(
     tmp_path: Path, orientation: int, name: str
 ) -> None:
@@ -307,16 +308,18 @@ def images_of_many_kinds() -> dict[str, Image.Image]:
     }
 
 
-@pytest.mark.parametrize("large", [10**6, 500])  # as it is, and three by three pixels averaged
 @pytest.mark.parametrize("mode", images_of_many_kinds())
-def test_bands_make_no_difference(monkeypatch: pytest.MonkeyPatch, mode: str, large: int) -> None:
-    image = images_of_many_kinds()[mode]
+def test_bands_make_no_difference(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    image, bands = images_of_many_kinds()[mode], module._BAND_PIXELS
     assert image.mode == mode
-    monkeypatch.setattr(module, "LARGE_PIXELS", large)
-    whole = upright(image, "image 0")
-    assert whole.shape == ((61, 47, 3) if large > 500 else (21, 16, 3))
-    monkeypatch.setattr(module, "_BAND_PIXELS", 400)
-    np.testing.assert_array_equal(upright(image, "image 0"), whole)
+    # as it is, and three by three pixels averaged
+    for large, shape in ((10**6, (61, 47, 3)), (500, (21, 16, 3))):
+        monkeypatch.setattr(module, "LARGE_PIXELS", large)
+        monkeypatch.setattr(module, "_BAND_PIXELS", bands)
+        whole = upright(image, "image 0")
+        assert whole.shape == shape
+        monkeypatch.setattr(module, "_BAND_PIXELS", 400)
+        np.testing.assert_array_equal(upright(image, "image 0"), whole)
 
 
 def test_each_of_the_65536_values_is_rounded_to_the_nearest_of_256() -> None:

@@ -26,10 +26,10 @@ def test_the_files_are_what_the_grid_generates() -> None:
         )
 
 
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_shipped_recipe_loads_and_survives_a_round_trip(name: str) -> None:
-    config = load_recipe(name)
-    assert config == type(config).from_toml(config.to_toml(), name)
+def test_every_shipped_recipe_loads_and_survives_a_round_trip() -> None:
+    for name in recipe_names():
+        config = load_recipe(name)
+        assert config == type(config).from_toml(config.to_toml(), name), name
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,7 @@ def test_limits_agree_with_differences_of_the_loss_in_one_weight(alpha: float, l
     assert measured == pytest.approx(expected.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("seed", "distance"), enumerate(DISTANCES))
 def test_gradient_goes_to_each_limit_at_its_end_and_to_it_alone(distance: str, seed: int) -> None:
     result = lemma1(distance, seed)
     small, large = np.array(result.error_to_small_limit), np.array(result.error_to_large_limit)
