@@ -20,6 +20,7 @@ class Colours(Backbone):
 
     def __init__(self, image_size: int = 16) -> None:
         super().__init__(3, image_size)
+        self.gain: Tensor
         self.register_buffer("gain", torch.tensor(1.0))
         self.seen = 0
 
@@ -34,7 +35,7 @@ def random_model(
 ) -> tuple[Tadam, ModelInfo]:
     """A model whose every weight is random, conditioning included, and its description."""
     backbone = {"name": name, "width": 2}
-    config = Config().updated({"backbone": backbone, **tables})  # type: ignore[dict-item]
+    config = Config().updated({"backbone": backbone, **tables})
     spec = InputSpec(channels, 16, 4)
     model = Tadam.build(config, spec)
     shapes = {key: tuple(tensor.shape) for key, tensor in model.state_dict().items()}

@@ -25,8 +25,8 @@ def write_model(folder: Path, gamma0: float, config: Config = TADAM) -> Path:
     model = Tadam.build(config, SPEC)
     if model.ten is not None:
         for i, layer in model.ten.conditioners.items():
-            layer.gamma0.data.fill_(gamma0 * (int(i) + 1))
-            layer.beta0.data.fill_(-1 / (int(i) + 1))
+            layer.get_parameter("gamma0").data.fill_(gamma0 * (int(i) + 1))
+            layer.get_parameter("beta0").data.fill_(-1 / (int(i) + 1))
     folder.mkdir(parents=True)
     save_model(folder / BEST, model, ModelInfo(config, SPEC))
     return folder

@@ -62,42 +62,10 @@ def write_report(
         f"</b> right, after {final.training} of training on this machine.</p>"
     )
     sections = [
-        section(
-            "What each idea buys",
-            accuracy_table(
-                [(r.name, r.accuracy, r.ci95, f"training: {r.training}") for r in rows],
-                best=max(rows, key=lambda row: row.accuracy).name,
-            ),
-            f"{result.way}-way {result.shot}-shot on unseen classes: mean accuracy over "
-            f"{result.tasks} tasks of {result.queries} queries, with 95% interval.",
-        ),
-        section(
-            "One task, as the network sees it",
-            _example(model, sampler, result.accuracy),
-            "Five labelled pictures of each of five new classes, then new pictures with the "
-            "network's answer and its probability. Green is right, orange is wrong. The task is "
-            f"of average difficulty: the nearest to the mean accuracy among {_CANDIDATES}.",
-        ),
-        section(
-            "How it learnt",
-            f'<div class="columns"><div>{_validation_curves(runs)}</div>'
-            f"<div>{_loss_curves(runs['TADAM'])}</div></div>",
-            "Left: accuracy on the validation classes, from which the best weights were chosen. "
-            "Right: TADAM's two losses; the auxiliary one is plain classification of all the "
-            "training classes, visited less and less often.",
-        ),
-    ]
-    if "gamma0" in model.logged_at_validation():
-        sections.append(
-            section(
-                "Where the task reaches into the network",
-                _multipliers(model),
-                "|gamma0| and |beta0|: how far the task embedding network may scale and shift each "
-                "convolution. Both start at zero and are penalised, so a tall bar was worth it. "
-                "The paper finds them largest in the last layers.",
-            )
-        )
-    sections += [
+        _comparison(rows, result),
+        _one_task(model, sampler, result.accuracy),
+        _learning(runs),
+        *([_conditioning(model)] if "gamma0" in model.logged_at_validation() else []),
         section(
             "What it takes for what",
             _confusion(result),
@@ -106,6 +74,49 @@ def write_report(
         section("What next", _next_steps(runs["TADAM"])),
     ]
     write_text(path, page("TADAM on shapes", intro, sections))
+
+
+def _comparison(rows: list[Row], result: Evaluation) -> str:
+    return section(
+        "What each idea buys",
+        accuracy_table(
+            [(r.name, r.accuracy, r.ci95, f"training: {r.training}") for r in rows],
+            best=max(rows, key=lambda row: row.accuracy).name,
+        ),
+        f"{result.way}-way {result.shot}-shot on unseen classes: mean accuracy over "
+        f"{result.tasks} tasks of {result.queries} queries, with 95% interval.",
+    )
+
+
+def _one_task(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
+    return section(
+        "One task, as the network sees it",
+        _example(model, sampler, accuracy),
+        "Five labelled pictures of each of five new classes, then new pictures with the "
+        "network's answer and its probability. Green is right, orange is wrong. The task is "
+        f"of average difficulty: the nearest to the mean accuracy among {_CANDIDATES}.",
+    )
+
+
+def _learning(runs: dict[str, Path]) -> str:
+    return section(
+        "How it learnt",
+        f'<div class="columns"><div>{_validation_curves(runs)}</div>'
+        f"<div>{_loss_curves(runs['TADAM'])}</div></div>",
+        "Left: accuracy on the validation classes, from which the best weights were chosen. "
+        "Right: TADAM's two losses; the auxiliary one is plain classification of all the "
+        "training classes, visited less and less often.",
+    )
+
+
+def _conditioning(model: Method) -> str:
+    return section(
+        "Where the task reaches into the network",
+        _multipliers(model),
+        "|gamma0| and |beta0|: how far the task embedding network may scale and shift each "
+        "convolution. Both start at zero and are penalised, so a tall bar was worth it. "
+        "The paper finds them largest in the last layers.",
+    )
 
 
 def _short(names: Iterable[str]) -> list[str]:

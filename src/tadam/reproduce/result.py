@@ -10,7 +10,7 @@ from tadam.errors import UserError
 from tadam.reproduce.experiments import Cell, Request
 from tadam.system.files import write_text
 
-RESULT = "result.json"
+_RESULT = "result.json"
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class RunResult:
 
 def save_result(folder: Path, result: RunResult) -> None:
     """Writes a run's result into its folder: from then on it is done."""
-    write_text(folder / RESULT, json.dumps(result.to_json(), indent=2) + "\n")
+    write_text(folder / _RESULT, json.dumps(result.to_json(), indent=2) + "\n")
 
 
 def load_result(folder: Path) -> RunResult | None:
     """The result of a run that is done, None of one that is not."""
-    path = folder / RESULT
+    path = folder / _RESULT
     if not path.exists():
         return None
     try:

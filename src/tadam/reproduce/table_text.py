@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tadam.reproduce.experiments import ROWS
 from tadam.reproduce.published import seen, snell
 from tadam.reproduce.result import RunResult
-from tadam.reproduce.tables import Estimate, Line, ResultTable
+from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
 
 NOT_RUN = "not run"
 
@@ -130,10 +130,12 @@ def _details(runs: Sequence[RunResult]) -> list[str]:
         "|---|---:|---:|---:|---:|---|",
     ]
     for run in runs:
-        test = Estimate(run.accuracy, run.ci95)
-        validation = f"{Estimate(run.validation_accuracy, run.validation_ci95)}, {run.best_step}"
+        test = MeanAccuracy(run.accuracy, run.ci95)
+        validation = MeanAccuracy(run.validation_accuracy, run.validation_ci95)
         times = f"{run.training_minutes:.1f} min | {run.evaluation_minutes:.1f} min | {run.date}"
-        lines.append(f"| {run.cell.folder(run.seed)} | {test} | {validation} | {times} |")
+        lines.append(
+            f"| {run.cell.folder(run.seed)} | {test} | {validation}, {run.best_step} | {times} |"
+        )
     machines = dict.fromkeys(_machine(run) for run in runs)
     return [*lines, "", *machines, "", "```", *(run.command for run in runs), "```"]
 
