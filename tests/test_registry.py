@@ -29,7 +29,7 @@ def test_a_class_is_registered_with_its_settings() -> None:
 def test_a_name_is_given_once() -> None:
     registry = Registry("toy", "tadam.methods")
     registry.register("toy", _Settings)(int)
-    with pytest.raises(ValueError, match="there is a toy 'toy' already, builtins"):
+    with pytest.raises(ValueError, match="toy 'toy' is already registered by builtins"):
         registry.register("toy", _Settings)(Registry)
 
 
