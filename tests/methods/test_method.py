@@ -196,8 +196,8 @@ def test_an_update_brings_its_own_loss(make_store: Any) -> None:
     ("settings", "message"),
     [
         (["method.feature=3"], r"unknown key method\.feature \(did you mean method\.features\?\)"),
-        (["metric.alpha=2.0"], r"method 'toy' has no \[metric\]: leave it out"),
-        (["conditioning.layers=last"], r"method 'toy' has no \[conditioning\]: leave it out"),
+        (["metric.alpha=2.0"], r"method 'toy' does not use \[metric\]: leave it out"),
+        (["conditioning.layers=last"], r"method 'toy' does not use \[conditioning\]: leave it out"),
     ],
 )
 def test_settings_that_a_method_does_not_have_are_refused(
