@@ -1,4 +1,4 @@
-"""Recipes by name: the TOML files of this folder, and the generated ones in `paper/`."""
+"""Recipes by name: the TOML files in this folder, and the generated ones in `paper/`."""
 
 import difflib
 from collections.abc import Sequence
