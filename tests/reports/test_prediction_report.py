@@ -102,9 +102,9 @@ def test_uncertain_images_come_first_then_unknown_then_classes_by_confidence(
     ]
     assert tiles(text, 'id="class-1"', 'id="class-2"') == ["rose.jpg"]
     assert "aster 50%, or rose 40%" in text
-    assert "7 images sorted into 3 classes by 6 labelled images: 2 uncertain, 2 unknown" in text
+    assert "7 images sorted into 3 classes from 6 labelled images: 2 uncertain, 2 unknown" in text
     assert text.count('alt="labelled aster"') == 2
-    assert "No image." in text  # of tulips
+    assert "No images." in text  # of tulips
 
 
 def test_names_cannot_smuggle_html_in(tmp_path: Path) -> None:

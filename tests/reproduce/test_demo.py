@@ -56,9 +56,9 @@ def test_a_second_demo_trains_nothing_again(finished: tuple[Path, str]) -> None:
 
 def test_the_report_is_one_file_with_every_part(finished: tuple[Path, str]) -> None:
     html = (finished[0] / "report.html").read_text()
-    for heading in ("What each idea buys", "One task", "How it learnt", "What it takes for what"):
+    for heading in ("Each idea, added in turn", "One task", "How it learnt", "What it confuses"):
         assert heading in html
-    assert "Where the task reaches into the network" in html
+    assert "How strongly each layer is modulated" in html
     assert html.count("<svg") == 4
     assert html.count("<img") == 25 + 20
     assert not re.search(r"<(script|link)|(src|href)=\"https?:", html)

@@ -139,7 +139,7 @@ def test_a_reproduction_killed_in_training_goes_on_and_ends_the_same(
 
     resumed = tadam(*command, folder)
     assert resumed.code == 0, resumed.err
-    assert "going on after step" in resumed.err
+    assert "resuming after step" in resumed.err
     assert tadam(*command, whole).code == 0
     results = [
         json.loads((out / "table2" / run.name / "result.json").read_text())
@@ -168,7 +168,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
     assert stopped.err.splitlines()[-1] == sentence
     gone_on = tadam(*command)
     assert gone_on.code == 0
-    assert "going on after step 5 of 6" in gone_on.err
+    assert "resuming after step 5 of 6" in gone_on.err
 
 
 def test_other_settings_are_refused_and_nothing_is_touched(
