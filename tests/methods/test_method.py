@@ -31,6 +31,7 @@ class ToyConfig(MethodConfig):
 
     name: str = "toy"
     features: int = 4
+    """Length of an embedding."""
 
 
 @METHODS.register("toy", ToyConfig)
