@@ -44,7 +44,7 @@ def test_values_of_all_models_and_their_medians(tmp_path: Path) -> None:
     assert figure3_rows(figure)[9] == ["10", "2", "1", "3", "0.1", "0.1", "0.1"]
     assert len(figure3_rows(figure)) == 12
     assert markdown(load_figure3(paths[0])) == markdown(figure) == paths[1].read_text()
-    assert "The paper saw |gamma0| grow towards the last layer" in paths[1].read_text()
+    assert "In the paper, |gamma0| grows towards the last layer" in paths[1].read_text()
     assert paths[2].stat().st_size > 10_000
 
 

@@ -164,7 +164,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
         patch.setattr(Trainer, "step", step)
         stopped = tadam(*command)
     assert stopped.code == 1
-    sentence = "error: stopped with 0 of 2 runs done; the same command goes on"
+    sentence = "error: stopped with 0 of 2 runs done: run the same command again to continue"
     assert stopped.err.splitlines()[-1] == sentence
     gone_on = tadam(*command)
     assert gone_on.code == 0
@@ -180,13 +180,13 @@ def test_other_settings_are_refused_and_nothing_is_touched(
     steps.clear()
     assert_one_sentence(
         tadam(*command, *tiny, "--preset", "paper"),
-        "holds a reproduction with other settings (preset paper, there cpu)",
+        "holds a reproduction with other settings (preset: paper here, cpu there)",
         "choose another --out",
     )
     assert_one_sentence(
-        tadam(*command, *tiny, "--set", "backbone.width=3"), "backbone.width=3, there"
+        tadam(*command, *tiny, "--set", "backbone.width=3"), "backbone.width=3 here,"
     )
-    assert_one_sentence(tadam(*command, "--rows", "euclidean"), "changes none, there")
+    assert_one_sentence(tadam(*command, "--rows", "euclidean"), "changes: none here,")
     assert steps == []
     assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
 
