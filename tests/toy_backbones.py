@@ -6,7 +6,8 @@ from torch import Tensor
 
 from reference import random_weights
 from tadam.config import Config
-from tadam.methods.tadam import InputSpec, Tadam, build_model
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
@@ -36,7 +37,7 @@ def random_model(
     backbone = {"name": name, "width": 2}
     config = Config().updated({"backbone": backbone, **tables})
     spec = InputSpec(channels, 16, 4)
-    model = build_model(config, spec)
+    model = Tadam.build(config, spec)
     shapes = {key: tuple(tensor.shape) for key, tensor in model.state_dict().items()}
     weights = random_weights(shapes, 0)
     model.load_state_dict({key: torch.from_numpy(array) for key, array in weights.items()})

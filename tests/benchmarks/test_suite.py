@@ -220,7 +220,7 @@ def test_without_onnxruntime_the_row_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
     row = inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
     assert (row.name, row.value) == (INFERENCE, None)
-    assert "pip install 'tadam[export]'" in row.note
+    assert "pip install 'tadam-fewshot[export]'" in row.note
 
 
 def test_onnxruntime_runs_the_same_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -333,4 +333,4 @@ def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError) as error, open_pool(Cluster("local")):
         pass
-    assert str(error.value) == "--ray needs Ray: pip install 'tadam[cluster]'"
+    assert str(error.value) == "--ray needs Ray: pip install 'tadam-fewshot[cluster]'"

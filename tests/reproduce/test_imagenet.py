@@ -9,6 +9,7 @@ import torch
 
 import tadam.reproduce.imagenet as module
 from tadam.data.store import ImageStore
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import load_model
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.reproduce.imagenet import compare, log_loss, score
@@ -49,6 +50,7 @@ def test_it_measures_every_variant_and_saves_a_model_that_can_be_read(
     best = next(v for v in variants if v.name == content["best"])
     assert best is variants[7 if variants[7].merit > variants[6].merit + 0.005 else 6]
     model, info = load_model(tmp_path / "imagenet.safetensors")
+    assert isinstance(model, Tadam)
     assert model.metric.alpha.item() == pytest.approx(best.alpha, rel=1e-5)
     assert (model.ten is not None) == (best.name == "centred, conditioned")
     assert info.validation["accuracy"] == best.val[5].accuracy

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from gradients import grad
 from tadam.config import Config
 from tadam.errors import UserError
-from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.system.device import (
     BFloat16Convolutions,
     choose_device,
@@ -146,8 +147,8 @@ def test_only_convolutions_lose_digits() -> None:
 
 def tiny_model(*settings: str) -> Tadam:
     config = Config().with_settings(["backbone.width=2", *settings])
-    model = build_model(config, InputSpec(3, 16, 3))
-    initialise(model, config, [127.0] * 3, [60.0] * 3)
+    model = Tadam.build(config, InputSpec(3, 16, 3))
+    model.initialise(config, [127.0] * 3, [60.0] * 3)
     return model
 
 
@@ -192,7 +193,7 @@ def test_evaluation_keeps_all_digits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shapes_without_a_number_being_computed(backbone: str, size: int) -> None:
     config = Config().with_settings([f"backbone.name={backbone}", "backbone.width=64"])
     with torch.device("meta"):
-        model = build_model(config, InputSpec(3, size, 60)).train()
+        model = Tadam.build(config, InputSpec(3, size, 60)).train()
         images = torch.empty(2, 57, 3, size, size, dtype=torch.uint8)
         labels = torch.empty(2, 25, dtype=torch.int64)
     logits = model(images[:, :25], labels, images[:, 25:], 5)

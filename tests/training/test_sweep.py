@@ -220,7 +220,11 @@ def test_failed_run_is_named_by_its_alpha_and_the_others_are_made(
     def diverging(self: Trainer, t: int) -> Any:
         made = step(self, t)
         alpha = round(self.model.metric.alpha.item())
-        return replace(made, loss=made.loss * float("nan")) if alpha == 2 else made
+        return (
+            replace(made, numbers={"loss": made.numbers["loss"] * float("nan")})
+            if alpha == 2
+            else made
+        )
 
     monkeypatch.setattr(Trainer, "step", diverging)
     with pytest.raises(RunFailed, match=r"^alpha 2: loss became nan .* training diverged"):

@@ -4,8 +4,9 @@ A picture shows one object, a shape with a texture and a colour, on a cluttered 
 fixes two of the three attributes and leaves the third free: "striped star (any colour)", "red star
 (any texture)", "red striped (any shape)". So what tells two classes apart changes from task to
 task: between two kinds of star the shape says nothing, between a star and a heart it says it all.
-That is the situation TADAM's task conditioning is made for. Validation and test classes are
-combinations that training never fixed, of attribute values that it has seen.
+Task conditioning could make use of that; whether a trained model does has to be measured (with the
+demo's, another task's vectors serve as well). Validation and test classes are combinations that
+training never fixed, of attribute values that it has seen.
 
 The pixels are the same, bit for bit, on every machine and with every NumPy, so that numbers can be
 compared. Hence two rules for whoever edits this file (and `VERSION` goes up when pixels change):

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from tadam.data.episodes import EpisodeSampler
-from tadam.evaluation.tasks import Evaluation, images_at
-from tadam.methods.tadam import Tadam
+from tadam.evaluation.answers import images_at
+from tadam.evaluation.tasks import Evaluation
+from tadam.methods.base import Method
 from tadam.reports import plots
 from tadam.reports.figure import svg_text
 from tadam.reports.html import accuracy_table, page, picture, section
@@ -39,7 +40,7 @@ def write_report(
     path: Path,
     rows: list[Row],
     runs: dict[str, Path],
-    model: Tadam,
+    model: Method,
     result: Evaluation,
     sampler: EpisodeSampler,
 ) -> None:
@@ -64,7 +65,7 @@ def write_report(
         _comparison(rows, result),
         _one_task(model, sampler, result.accuracy),
         _learning(runs),
-        *([_conditioning(model)] if model.ten is not None else []),
+        *([_conditioning(model)] if "gamma0" in model.logged_at_validation() else []),
         section(
             "What it takes for what",
             _confusion(result),
@@ -87,7 +88,7 @@ def _comparison(rows: list[Row], result: Evaluation) -> str:
     )
 
 
-def _one_task(model: Tadam, sampler: EpisodeSampler, accuracy: float) -> str:
+def _one_task(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
     return section(
         "One task, as the network sees it",
         _example(model, sampler, accuracy),
@@ -108,7 +109,7 @@ def _learning(runs: dict[str, Path]) -> str:
     )
 
 
-def _conditioning(model: Tadam) -> str:
+def _conditioning(model: Method) -> str:
     return section(
         "Where the task reaches into the network",
         _multipliers(model),
@@ -124,7 +125,7 @@ def _short(names: Iterable[str]) -> list[str]:
 
 
 @torch.inference_mode()
-def _example(model: Tadam, sampler: EpisodeSampler, accuracy: float) -> str:
+def _example(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
     """A typical task, with its queries spread evenly over the classes."""
     store = sampler.store
     balanced = EpisodeSampler(
@@ -193,16 +194,13 @@ def _loss_curves(folder: Path) -> str:
     return svg_text(plots.line_chart(series, "training step", "loss", width=470))
 
 
-def _multipliers(model: Tadam) -> str:
-    assert model.ten is not None
-    multipliers = model.ten.multipliers()
+def _multipliers(model: Method) -> str:
+    learnt = model.logged_at_validation()
+    sizes = {kind: [abs(v) for v in learnt[kind].values()] for kind in ("gamma0", "beta0")}
     return svg_text(
         plots.bar_chart(
-            [str(layer) for layer in multipliers],
-            {
-                "|gamma0|": [abs(gamma0) for gamma0, _ in multipliers.values()],
-                "|beta0|": [abs(beta0) for _, beta0 in multipliers.values()],
-            },
+            list(learnt["gamma0"]),
+            {f"|{kind}|": values for kind, values in sizes.items()},
             "layer",
             "absolute value",
         )

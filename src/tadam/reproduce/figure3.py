@@ -123,14 +123,14 @@ def _conditioned(folder: Path) -> list[Path]:
 def _read(name: str, path: Path) -> tuple[str, Multipliers]:
     """The data set that a model was trained on, and its multipliers."""
     model, info = load_model(path)
-    if model.ten is None:
+    multipliers = model.logged_at_validation()
+    if "gamma0" not in multipliers:
         raise UserError(f"{name} has no task conditioning: leave it out of --models")
-    multipliers = model.ten.multipliers()
-    return info.config.data.name, Multipliers(
-        name,
-        {layer: gamma0 for layer, (gamma0, _) in multipliers.items()},
-        {layer: beta0 for layer, (_, beta0) in multipliers.items()},
+    gamma0, beta0 = (
+        {int(layer): value for layer, value in multipliers[kind].items()}
+        for kind in ("gamma0", "beta0")
     )
+    return info.config.data.name, Multipliers(name, gamma0, beta0)
 
 
 def figure3_rows(figure: Figure3) -> list[list[str]]:

@@ -24,7 +24,7 @@ class RunResult:
         accuracy: On the test split, mean over tasks.
         accuracy_unconditioned: The same tasks with conditioning off; None for a model without TEN.
         best_step: When the validation accuracy was highest.
-        alpha: Of the tested weights.
+        alpha: Of the tested weights; None for a method without one.
         training_minutes: Of all sessions together.
         command: Gives this run again.
         machine: See `tadam.benchmarks.machine`, and the device.
@@ -50,7 +50,7 @@ class RunResult:
     validation_ci95: float
     best_step: int
     steps: int
-    alpha: float
+    alpha: float | None
     training_minutes: float
     evaluation_minutes: float
     command: str

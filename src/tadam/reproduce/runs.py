@@ -180,7 +180,7 @@ def _make_run(
         validation_ci95=run.best_ci95,
         best_step=run.best_step,
         steps=run.steps,
-        alpha=model.metric.alpha.item(),
+        alpha=model.logged().get("alpha"),
         training_minutes=round(run.seconds / 60, 3),
         evaluation_minutes=round(test.seconds / 60, 3),
         command=command_line(request, cell, seed),

@@ -209,6 +209,8 @@ def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | N
         if setting.partition("=")[0].strip() in ("metric.alpha", "metric.learn_alpha"):
             raise UserError(f"--set {setting} is what the sweep decides: leave it out")
     config = resolve(recipe, settings, dataset)
+    if "metric" not in config.method.tables:
+        raise UserError(f"method {config.method.name!r} has no alpha to sweep: use another recipe")
     return replace(config, metric=replace(config.metric, alpha=1.0, learn_alpha=False))
 
 
