@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from tadam.data.episodes import Episode, EpisodeSampler, Indices, stacked
-from tadam.data.source import Progress
 from tadam.data.store import ImageStore
 from tadam.distributed.ranks import ALONE, Ranks
 from tadam.methods.base import Method, Tasks
+from tadam.system.progress import Progress
 
 #: Images that pass through the network at once, so that memory does not grow with the tasks.
 IMAGES_AT_ONCE = 256

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from tadam.config import DataConfig
 from tadam.data.catalogue import is_resizable, load_split
 from tadam.data.episodes import EpisodeSampler
-from tadam.data.source import Progress
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import RunFailed, UserError
 from tadam.evaluation.answers import answer_tasks
@@ -22,6 +21,7 @@ from tadam.models.modelfile import find_model, load_model
 from tadam.native.constant_weights import constant_weights
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
+from tadam.system.progress import Progress
 
 
 @dataclass(frozen=True)
