@@ -20,7 +20,7 @@ from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
 from tadam.models.modelfile import find_model, load_model
-from tadam.native.constant_weights import constant_weights
+from tadam.nn.fast import constant_weights
 from tadam.nn.film import Film
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device

@@ -80,14 +80,10 @@ class Tadam(nn.Module):
 
     def embed(self, images: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, C, H, W) -> (T*N, D)."""
-        return self.embed_each([images], film)[0]
-
-    def embed_each(self, batches: Sequence[Tensor], film: Film | None = None) -> list[Tensor]:
-        """Batches of the same tasks, (T*N, C, H, W) -> (T*N, D) each."""
-        prepared = [self.backbone.preprocess(images) for images in batches]
+        x = self.backbone.preprocess(images)
         # Evaluation keeps all digits, so that its numbers are the same on every device.
-        with mixed_precision(prepared[0].device.type) if self.training else nullcontext():
-            return self.backbone.embed_each(prepared, film)
+        with mixed_precision(x.device.type) if self.training else nullcontext():
+            return self.backbone(x, film)  # type: ignore[no-any-return]
 
     def film_from(self, z: Tensor, labels: Tensor, way: int) -> Film | None:
         """FiLM from the first pass's support embeddings, (T, N, D); None without a TEN."""
@@ -117,8 +113,8 @@ class Tadam(nn.Module):
         if condition and self.ten is not None:
             first = self.embed(support).unflatten(0, (tasks, -1))  # (T, N, D)
             film = self.film_from(first, labels, way)
-        z, zq = self.embed_each([support, query], film)
-        z, zq = z.unflatten(0, (tasks, -1)), zq.unflatten(0, (tasks, queries))
+        z = self.embed(support, film).unflatten(0, (tasks, -1))
+        zq = self.embed(query, film).unflatten(0, (tasks, queries))
         return self.metric(zq, prototypes(z, labels, way))  # type: ignore[no-any-return]
 
     def auxiliary_logits(self, images: Tensor) -> Tensor:
