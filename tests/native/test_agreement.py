@@ -8,7 +8,8 @@ from tadam.config import Config, DataConfig
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.evaluation.tasks import evaluate_tasks
-from tadam.methods.tadam import InputSpec, build_model, initialise
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.nn.fast import plain_autograd
 from tadam.training.trainer import Trainer
 
@@ -35,8 +36,8 @@ def trainer_of(splits):
         }
     )
     store = splits["train"]
-    model = build_model(config, InputSpec(3, store.image_size, len(store.class_names)))
-    initialise(model, config, *store.channel_statistics(most=1000))
+    model = Tadam.build(config, InputSpec(3, store.image_size, len(store.class_names)))
+    model.initialise(config, *store.channel_statistics(most=1000))
     return Trainer(config, model, store, torch.device("cpu"))
 
 

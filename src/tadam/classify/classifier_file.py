@@ -22,7 +22,6 @@ from tadam.classify.labels import class_array, plain_labels
 from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import packed, unpacked
 from tadam.errors import UserError
-from tadam.methods.tadam import build_model
 from tadam.metric import DISTANCES
 from tadam.models.modelfile import (
     CLASSIFIER_KEY,
@@ -34,7 +33,7 @@ from tadam.models.modelfile import (
     save_tensors,
 )
 from tadam.models.modelfile import KEY as MODEL_KEY
-from tadam.nn.backbone import Backbone
+from tadam.nn.backbone import Backbone, build_backbone
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
 from tadam.system.device import choose_device
@@ -228,8 +227,7 @@ def _parameter(value: Any) -> float | None:
 
 def _backbone(origin: ModelInfo) -> Backbone:
     """The recipe's backbone alone: what the file says of other parts is not built."""
-    config = origin.config.updated({"conditioning": {"enabled": False}})
-    return build_model(config, replace(origin.spec, auxiliary_classes=0)).backbone
+    return build_backbone(origin.config.backbone, origin.spec.channels, origin.spec.image_size)
 
 
 def _support(

@@ -18,6 +18,7 @@ from tadam.cli.data import data_app
 from tadam.cli.export import export
 from tadam.cli.options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
 from tadam.cli.reproduce import reproduce_app
+from tadam.cli.settings import settings
 from tadam.cli.sweep import sweep_app
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.reports.terminal import (
@@ -46,6 +47,7 @@ app.command()(fit)
 app.command()(predict)
 app.command()(bench)
 app.command()(export)
+app.command()(settings)
 
 
 def main() -> None:

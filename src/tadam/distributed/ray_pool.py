@@ -21,7 +21,7 @@ try:
     import ray
     from ray.exceptions import RayError, RaySystemError, RayTaskError
 except ImportError:
-    raise UserError("--ray needs Ray: pip install 'tadam[cluster]'") from None
+    raise UserError("--ray needs Ray: pip install 'tadam-fewshot[cluster]'") from None
 
 R = TypeVar("R")
 

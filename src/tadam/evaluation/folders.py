@@ -10,7 +10,7 @@ from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.reading import Progress
 from tadam.data.folder import class_files
 from tadam.errors import UserError
-from tadam.evaluation.tasks import calibration_error
+from tadam.evaluation.scores import calibration_error
 
 
 @dataclass(frozen=True)

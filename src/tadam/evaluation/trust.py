@@ -16,7 +16,7 @@ from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
 from tadam.errors import UserError
-from tadam.evaluation.tasks import calibration_error, mean_and_interval
+from tadam.evaluation.scores import calibration_error, mean_and_interval
 from tadam.methods.tadam import Tadam
 from tadam.models.resolve import resolve_model
 from tadam.nn.backbone import Backbone

@@ -11,10 +11,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from tadam.config import BackboneConfig
 from tadam.errors import UserError
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
 from tadam.nn.preprocess import Preprocess
+from tadam.registry import BACKBONES
 
 #: Model files have the buffers of the preprocessing among the backbone's own.
 _STORED_AS = {
@@ -131,6 +133,14 @@ class Backbone(nn.Module):
             film: One task's modulations, (1, C) each, one for each conditioned layer.
         """
         return ForOneTask(self, film).eval()
+
+
+def build_backbone(config: BackboneConfig, channels: int, image_size: int) -> Backbone:
+    """The backbone that a recipe names."""
+    kind: type[Backbone] = BACKBONES.find(config.name)
+    backbone = kind.from_config(config, channels, image_size)
+    backbone.mirrored = config.mirrored
+    return backbone
 
 
 def _name_as_stored(
