@@ -58,7 +58,17 @@ class ConvUnit(ConvNorm):
             shortcut: Output of the shortcut's convolution, (T*N, C_out, H, W), and its batch norm.
             pool: A 2x2 max-pool at the end, with odd sizes rounded `up` or `down`; None for none.
         """
-        x = self.norm(self.conv(x))
+        return self.finish(self.conv(x), modulation, shortcut, pool)
+
+    def finish(
+        self,
+        x: Tensor,
+        modulation: tuple[Tensor, Tensor] | None,
+        shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
+        pool: str | None,
+    ) -> Tensor:
+        """What follows the convolution, (T*N, C_out, H, W) -> (T*N, C_out, H', W')."""
+        x = self.norm(x)
         if modulation is not None:
             x = film(x, *modulation)
         if shortcut is not None:

@@ -85,12 +85,10 @@ class FoldedNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Embeds normalised images, (N, C, H, W) -> (N, D)."""
-        if self.mirrored:
-            return (self._embed(x) + self._embed(x.flip(-1))) / 2
-        return self._embed(x)
+        z = self._vectors(self.stages(x))
+        return (z + self._vectors(self.stages(x.flip(-1)))) / 2 if self.mirrored else z
 
-    def _embed(self, x: Tensor) -> Tensor:
-        x = self.stages(x)
+    def _vectors(self, x: Tensor) -> Tensor:
         return x.flatten(1) if self.flat else x.mean(dim=(2, 3))
 
 

@@ -10,14 +10,14 @@ from tadam.nn.fast.switch import plain_wanted
 class FusedUnit(ConvUnit):
     """`ConvUnit` with what follows the convolution as one step of autograd, for swish."""
 
-    def forward(
+    def finish(
         self,
         x: Tensor,
-        modulation: tuple[Tensor, Tensor] | None = None,
-        shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
-        pool: str | None = None,
+        modulation: tuple[Tensor, Tensor] | None,
+        shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
+        pool: str | None,
     ) -> Tensor:
         """See `ConvUnit`."""
         if not self.training or self.activation != "swish" or plain_wanted():
-            return super().forward(x, modulation, shortcut, pool)
-        return norm_film_swish(self.conv(x), self.norm, modulation, shortcut, pool)
+            return super().finish(x, modulation, shortcut, pool)
+        return norm_film_swish(x, self.norm, modulation, shortcut, pool)
