@@ -1,5 +1,6 @@
 """A library is used only if it fits the package, and called only with what it takes."""
 
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -100,6 +101,20 @@ def test_a_missing_argument_is_an_error_before_c_is_called(monkeypatch):
     monkeypatch.setattr(library, "_kernel", lambda name: pytest.fail("C was called"))
     with pytest.raises(TypeError, match="missing or unknown arguments: mean, variance"):
         library.call("moments", x=torch.zeros(4, 2), **MOMENTS)
+
+
+def test_only_the_fast_paths_import_kernels():
+    """All others may ask which core there is, and no more."""
+    package = Path(native.__file__).parents[1]
+    kernels = re.compile(
+        r"^\s*(from tadam\.native(\.\w+)? import|import tadam\.native)", re.MULTILINE
+    )
+    importing = {
+        str(file.relative_to(package).parent)
+        for file in package.rglob("*.py")
+        if kernels.search(file.read_text())
+    }
+    assert importing == {"native", "nn/fast"}
 
 
 def test_right_arguments_reach_c():
