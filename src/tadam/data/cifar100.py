@@ -16,11 +16,10 @@ from tadam.config import DataConfig
 from tadam.data.archive import members
 from tadam.data.cache import cached_array, fingerprint
 from tadam.data.checksum import require_md5
-from tadam.data.source import Download, Source, require_size
+from tadam.data.source import Download, Progress, Source, require_size
 from tadam.data.store import ImageStore, split_stores
 from tadam.data.unpickle import load_pickle, load_pickled_bytes
 from tadam.errors import UserError
-from tadam.system.progress import Progress
 
 _IMAGE_SIZE = 32
 _IMAGES_PER_CLASS = 600  # 500 of `train`, then 100 of `test`

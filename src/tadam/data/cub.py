@@ -16,10 +16,9 @@ from tadam.data.cache import cached_stores, fingerprint
 from tadam.data.checksum import require_md5
 from tadam.data.decode import DECODER_VERSION, decode_bytes, decode_into
 from tadam.data.folder import SPLITS_FILE, class_files, load_files, read_splits, unreadable
-from tadam.data.source import Download, Source
+from tadam.data.source import Download, Progress, Source
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
-from tadam.system.progress import Progress
 
 _DEFAULT_IMAGE_SIZE = 84
 _FOLDER = "cub"

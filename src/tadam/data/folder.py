@@ -15,10 +15,9 @@ from tadam.config import DataConfig
 from tadam.data.cache import cached_array, fingerprint
 from tadam.data.decode import DECODER_VERSION, EXTENSIONS, decode, decode_into
 from tadam.data.episodes import bits, uniforms
-from tadam.data.source import Source
+from tadam.data.source import Progress, Source
 from tadam.data.store import ImageStore, split_stores
 from tadam.errors import UserError
-from tadam.system.progress import Progress
 
 FOLDER_PREFIX = "folder:"
 _DEFAULT_IMAGE_SIZE = 84

@@ -23,11 +23,10 @@ from tadam.config import DataConfig
 from tadam.data.cache import Counts, cached_stores, fingerprint
 from tadam.data.decode import scaled
 from tadam.data.folder import load_files, unreadable
-from tadam.data.source import SPLITS, Source, count_problems
+from tadam.data.source import SPLITS, Progress, Source, count_problems
 from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle, out_of_memory
 from tadam.errors import UserError
-from tadam.system.progress import Progress
 
 _IMAGE_SIZE = 84
 _FOLDER = "mini-imagenet"

@@ -23,10 +23,9 @@ from tadam.config import DataConfig
 from tadam.data.archive import members
 from tadam.data.cache import cached_stores, fingerprint
 from tadam.data.decode import DECODER_VERSION, Pixels, decode_bytes, decode_into
-from tadam.data.source import SPLITS, Download, Source
+from tadam.data.source import SPLITS, Download, Progress, Source
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
-from tadam.system.progress import Progress
 
 _DEFAULT_IMAGE_SIZE = 28
 _FOLDER = "omniglot"

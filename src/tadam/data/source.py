@@ -7,9 +7,10 @@ from pathlib import Path
 from tadam.config import DataConfig
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
-from tadam.system.progress import Progress
 
 SPLITS = ("train", "val", "test")
+#: Called with how much is done and how much there is in all.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

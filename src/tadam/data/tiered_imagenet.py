@@ -15,11 +15,10 @@ import numpy.typing as npt
 from tadam.config import DataConfig
 from tadam.data.cache import Counts, cached_stores, fingerprint
 from tadam.data.decode import DECODER_VERSION, Pixels, decode_all, decode_bytes, decode_into
-from tadam.data.source import SPLITS, Source, count_problems
+from tadam.data.source import SPLITS, Progress, Source, count_problems
 from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle
 from tadam.errors import UserError
-from tadam.system.progress import Progress
 
 _DEFAULT_IMAGE_SIZE = 84
 _FOLDER = "tiered-imagenet"

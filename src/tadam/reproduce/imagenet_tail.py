@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tadam.config import OptimiserConfig, ScheduleConfig
 from tadam.data.episodes import Episode, EpisodeSampler
+from tadam.data.source import Progress
 from tadam.data.store import ImageStore
 from tadam.evaluation.answers import images_at
 from tadam.methods.tadam import Tadam
@@ -22,7 +23,6 @@ from tadam.nn.film import Film
 from tadam.nn.preprocess import Preprocess
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
 from tadam.system.files import write_with
-from tadam.system.progress import Progress
 from tadam.training.optimiser import clip_gradients, make_optimiser
 from tadam.training.schedule import learning_rate_factor
 
