@@ -18,7 +18,7 @@ from tadam.evaluation.answers import answer_tasks
 from tadam.evaluation.scores import accuracy_and_interval, calibration_error, confusion_matrix
 from tadam.methods.base import Method
 from tadam.models.modelfile import find_model, load_model
-from tadam.native.constant_weights import constant_weights
+from tadam.nn.fast import constant_weights
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
 from tadam.system.progress import Progress
