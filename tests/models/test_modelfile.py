@@ -1,4 +1,4 @@
-"""Model files give back every bit, refuse what does not fit, are written whole or not at all."""
+"""Model files keep every bit, refuse what does not fit, are written whole or not at all."""
 
 import json
 
@@ -180,7 +180,7 @@ def test_an_impossible_input_is_refused(saved, spec):
 
 
 @pytest.mark.parametrize("step", ["many", float("inf"), None])
-def test_a_step_that_is_no_number_is_refused(saved, step):
+def test_a_step_that_is_not_a_number_is_refused(saved, step):
     refusal(rewritten(saved, lambda raw: raw.update(step=step)))
 
 

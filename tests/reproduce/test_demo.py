@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, console.export_text()
 
 
-def test_the_table_has_the_five_rows_of_the_story(finished: tuple[Path, str]) -> None:
+def test_the_table_has_its_five_rows(finished: tuple[Path, str]) -> None:
     folder, text = finished
     rows = json.loads((folder / "results.json").read_text())
     assert [row["name"] for row in rows] == [

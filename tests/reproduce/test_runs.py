@@ -42,7 +42,7 @@ def options(images: Path, *more: str) -> list[str]:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every training step that is really made."""
+    """Every training step actually made."""
     made: list[int] = []
     original = Trainer.step
 
@@ -113,7 +113,7 @@ def test_the_test_number_is_what_evaluate_says_of_the_best_weights(
     assert validations[result["best_step"]] == max(validations.values())
 
 
-def test_a_reproduction_killed_in_training_goes_on_and_ends_the_same(
+def test_a_reproduction_killed_in_training_resumes_and_ends_the_same(
     tadam: CommandLine, images: Path, tmp_path: Path
 ) -> None:
     long = ("schedule.episodes=60", "validation.every=20", "run.checkpoint_every=7")
@@ -149,7 +149,7 @@ def test_a_reproduction_killed_in_training_goes_on_and_ends_the_same(
     assert results[0]["best_step"] in (20, 40, 60)
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(
+def test_ctrl_c_says_that_the_same_command_continues(
     tadam: CommandLine, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = Trainer.step
@@ -166,9 +166,9 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
     assert stopped.code == 1
     sentence = "error: stopped with 0 of 2 runs done: run the same command again to continue"
     assert stopped.err.splitlines()[-1] == sentence
-    gone_on = tadam(*command)
-    assert gone_on.code == 0
-    assert "resuming after step 5 of 6" in gone_on.err
+    resumed = tadam(*command)
+    assert resumed.code == 0
+    assert "resuming after step 5 of 6" in resumed.err
 
 
 def test_other_settings_are_refused_and_nothing_is_touched(
@@ -201,9 +201,7 @@ def test_a_run_of_another_version_of_its_recipe_is_refused(
     assert_one_sentence(tadam(*command), "another recipe (optimiser.momentum: 0.9 != 0.8)")
 
 
-def test_files_of_others_are_left_alone(
-    tadam: CommandLine, tiny: list[str], tmp_path: Path
-) -> None:
+def test_other_files_are_left_alone(tadam: CommandLine, tiny: list[str], tmp_path: Path) -> None:
     (tmp_path / "table3").mkdir()
     (tmp_path / "table3" / "notes.txt").write_text("mine")
     command = ["reproduce", "table3", "--out", tmp_path, *tiny]
@@ -256,7 +254,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing_behind(
 
 
 class Elsewhere:
-    """A cluster, as far as a job can tell: it arrives pickled, and its result leaves so."""
+    """A cluster, as far as a job can tell: jobs arrive pickled, and so do their results."""
 
     watcher = Watcher()
 
