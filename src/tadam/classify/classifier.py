@@ -26,7 +26,7 @@ from tadam.classify.support import class_numbers, labelled
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
-from tadam.metric import DISTANCES, prototypes
+from tadam.metric import prototypes
 from tadam.models.modelfile import ModelInfo
 from tadam.models.resolve import model_name, resolve_model
 from tadam.nn.backbone import Backbone
@@ -56,14 +56,13 @@ class FewShotClassifier(Estimator):
         support_pictures_: The first support images of each class, small: pixels or JPEGs.
         model_name_: The name or path of the model; None for one that was given as an object.
         origin_: The recipe behind the network; None for one that was given as an object.
-        backbone_: The network as it was before it was folded; its preprocessing is in use.
         trained_alpha_: The model's own alpha.
 
     Examples:
         >>> import numpy as np
-        >>> from tadam.nn.backbones.pixels import Pixels
+        >>> from tadam.nn.backbones.pixels import RawPixels
         >>> grey = [np.full((8, 8, 3), value, dtype=np.uint8) for value in (20, 200, 180)]
-        >>> classifier = FewShotClassifier(Pixels(image_size=8))
+        >>> classifier = FewShotClassifier(RawPixels(image_size=8))
         >>> classifier.fit(grey[:2], ["night", "day"]).classes_
         array(['day', 'night'], dtype='<U5')
     """
@@ -76,7 +75,6 @@ class FewShotClassifier(Estimator):
     support_pictures_: list[list[Picture]]
     model_name_: str | None
     origin_: ModelInfo | None
-    backbone_: Backbone
     trained_alpha_: float
 
     def __init__(
@@ -119,10 +117,10 @@ class FewShotClassifier(Estimator):
         model, origin = resolve_model(self.model, device)
         backbone, ten = model.backbone, model.ten
         alpha = model.metric.alpha.item()
-        distance = next(name for name, f in DISTANCES.items() if f is model.metric.distance)
+        distance = model.metric.distance_name
         c = torch.zeros(len(classes), backbone.feature_size, device=device)
         predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
-        reader = reader_of(backbone, shrunk)
+        reader = reader_of(backbone.preprocess, shrunk)
         batches: Iterable[Prepared] = reader.batches(found, progress, problems)
         size = 4 * len(found) * reader.channels * reader.size**2
         if ten is not None and size <= _KEPT_BYTES:
@@ -140,7 +138,7 @@ class FewShotClassifier(Estimator):
             _, z, _ = embed(predictor.network, batches)  # second pass
         pictures = by_class(small, numbers, len(classes))
         self._settle(predictor.eval(), alpha, classes, z, numbers, pictures)
-        self.model_name_, self.origin_, self.backbone_ = model_name(self.model), origin, backbone
+        self.model_name_, self.origin_ = model_name(self.model), origin
         return self
 
     def partial_fit(
@@ -163,7 +161,7 @@ class FewShotClassifier(Estimator):
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
         classes = class_array([*old, *given])
-        batches = reader_of(self.backbone_, shrunk).batches(found, progress, problems)
+        batches = reader_of(self.predictor_.preprocess, shrunk).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
         pictures = by_class(new, numbers[len(old) :], len(classes))
@@ -219,7 +217,8 @@ class FewShotClassifier(Estimator):
         """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
-        answers = answer(self.predictor_, reader_of(self.backbone_).batches(sources(images)))
+        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        answers = answer(self.predictor_, batches)
         labels = self.classes_[answers.best]
         if reject:
             far = answers.far(self.reject_threshold_)
@@ -229,7 +228,7 @@ class FewShotClassifier(Estimator):
     def predict_proba(self, images: Any) -> npt.NDArray[np.float32]:
         """Probability of each class, (n, K), in the order of `classes_`."""
         self._check_fitted()
-        batches = reader_of(self.backbone_).batches(sources(images))
+        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
         return answer(self.predictor_, batches).probabilities
 
     def classify(
@@ -245,7 +244,7 @@ class FewShotClassifier(Estimator):
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
-        reader = reader_of(self.backbone_, thumbnail if thumbnails else None)
+        reader = reader_of(self.predictor_.preprocess, thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
         answers = answer(self.predictor_, batches)
         far = answers.far(self.reject_threshold_) & reject

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tadam.classify.classifier import FewShotClassifier
-from tadam.classify.reading import Progress
 from tadam.data.folder import class_files
 from tadam.errors import UserError
 from tadam.evaluation.scores import calibration_error
+from tadam.system.progress import Progress
 
 
 @dataclass(frozen=True)

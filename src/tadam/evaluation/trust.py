@@ -11,7 +11,6 @@ import torch
 
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.inference import answer, reader_of
-from tadam.classify.reading import Progress
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
@@ -21,6 +20,7 @@ from tadam.methods.tadam import Tadam
 from tadam.models.resolve import resolve_model
 from tadam.nn.backbone import Backbone
 from tadam.system.device import choose_device
+from tadam.system.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def measure_trust(
         classifier = FewShotClassifier(network, device=device).fit(store.images[support], labels)
         predictor = classifier.predictor_
         images = list(store.images[task.query[0]])
-        answers = answer(predictor, reader_of(classifier.backbone_).batches(images))
+        answers = answer(predictor, reader_of(predictor.preprocess).batches(images))
         known = task.query_labels[0] < way
         far = answers.far(classifier.reject_threshold_)
         right = answers.best[known] == task.query_labels[0, known]
