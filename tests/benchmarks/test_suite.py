@@ -204,9 +204,9 @@ def test_only_the_chosen_parts_and_widths_are_planned() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"threads": 0}, "--threads"),
-        ({"widths": (0,)}, "--widths"),
-        ({"parts": ("steps",)}, "'steps' in --only"),
+        ({"threads": 0}, "`threads`"),
+        ({"widths": (0,)}, "`widths`"),
+        ({"parts": ("steps",)}, "'steps' in `parts`"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(changes: dict[str, object], words: str) -> None:
@@ -218,7 +218,7 @@ def test_without_onnxruntime_the_row_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
     row = inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
     assert (row.name, row.value) == (INFERENCE, None)
-    assert "pip install 'tadam[export]'" in row.note
+    assert "pip install 'tadam-fewshot[export]'" in row.note
 
 
 def test_onnxruntime_runs_the_same_network(monkeypatch: pytest.MonkeyPatch) -> None:

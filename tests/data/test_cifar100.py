@@ -138,7 +138,7 @@ def test_files_that_are_not_there_are_one_sentence_that_says_what_to_do(root):
     assert text == (
         f"fc100 is not in {root}: run 'tadam data prepare fc100', or put cifar-100-python.tar.gz "
         "(or the train and test of cifar-100-python/) there yourself, or choose another folder "
-        "with --data"
+        "with `TADAM_DATA`"
     )
 
 

@@ -167,7 +167,7 @@ def test_a_recipe_or_log_of_ones_own_is_not_replaced(images: Path, tmp_path: Pat
     recipe = tmp_path / "mine" / "recipe.toml"
     recipe.parent.mkdir()
     recipe.write_text(mine)
-    with pytest.raises(UserError, match="already holds results: add --resume"):
+    with pytest.raises(UserError, match="already holds results: add `resume`"):
         run_tiny(images, recipe.parent)
     run_tiny(images, recipe.parent, resume=True)
     assert recipe.read_text() == mine

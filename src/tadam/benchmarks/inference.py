@@ -85,7 +85,7 @@ def against_onnxruntime(
     """Both in turn, after a check that they give the same features."""
     where = f"width {width}"
     if not installed():
-        note = "not run: pip install 'tadam[export]'"
+        note = "not run: pip install 'tadam-fewshot[export]'"
         return Measurement("inference", INFERENCE, where, None, TIMES, note=note)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "network.onnx"

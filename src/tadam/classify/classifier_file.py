@@ -188,9 +188,7 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors, metadata = open_tensors(path)
     if MODEL_KEY in metadata:
-        raise UserError(
-            f"{path} is a model, not a classifier: make one with 'tadam fit FOLDER --model {path}'"
-        )
+        raise UserError(f"{path} is a model, not a classifier: fit a classifier with it as `model`")
     try:
         text = metadata[CLASSIFIER_KEY]
         raw = json.loads(text)

@@ -62,7 +62,7 @@ def installed() -> bool:
 def check_installed() -> None:
     """Says what to install if anything is missing."""
     if not installed():
-        raise UserError("exporting needs ONNX and its runtime: pip install 'tadam[export]'")
+        raise UserError("exporting needs ONNX and its runtime: pip install 'tadam-fewshot[export]'")
 
 
 class _Graph(nn.Module):

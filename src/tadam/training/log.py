@@ -62,6 +62,6 @@ def require_tensorboard() -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise UserError(
-            "run.tensorboard needs TensorBoard: pip install 'tadam[tensorboard]'"
+            "run.tensorboard needs TensorBoard: pip install 'tadam-fewshot[tensorboard]'"
         ) from None
     return SummaryWriter

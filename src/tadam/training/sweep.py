@@ -168,7 +168,7 @@ def parse_values(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"--values must be numbers such as 0.5,1,2, got {text!r}") from None
+        raise UserError(f"`values` must be numbers such as 0.5,1,2, got {text!r}") from None
 
 
 def _name(alpha: float) -> str:
@@ -182,12 +182,12 @@ def _fits(alpha: float) -> bool:
 def _checked(values: Sequence[float], found: Sequence[float]) -> list[float]:
     for value in values:
         if not _fits(value):
-            raise UserError(f"--values must be above 0 and below 1e6, got {value:g}")
+            raise UserError(f"`values` must be above 0 and below 1e6, got {value:g}")
     names = {_name(value) for value in values}
     if len(names) < len(values):
-        raise UserError(f"--values must differ, got {', '.join(f'{v:g}' for v in values)}")
+        raise UserError(f"`values` must differ, got {', '.join(f'{v:g}' for v in values)}")
     if len(names | {_name(alpha) for alpha in found}) < 2:
-        raise UserError(f"a sweep needs at least 2 --values, got {len(values)}")
+        raise UserError(f"a sweep needs at least 2 `values`, got {len(values)}")
     return sorted(map(float, values))
 
 
@@ -202,7 +202,7 @@ def _found(folder: Path) -> list[float]:
         alphas = [math.nan]
     if not all(map(_fits, alphas)) or len(set(map(_name, alphas))) < len(alphas):
         raise UserError(
-            f"{path} is damaged: delete it and give all --values again; finished runs are kept"
+            f"{path} is damaged: delete it and give all `values` again; finished runs are kept"
         )
     return alphas
 
@@ -211,7 +211,7 @@ def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | N
     """The recipe of all runs, with alpha neutral so that two sweeps can be compared."""
     for setting in settings:
         if setting.partition("=")[0].strip() in ("metric.alpha", "metric.learn_alpha"):
-            raise UserError(f"--set {setting} is what the sweep decides: leave it out")
+            raise UserError(f"leave {setting} out of `settings`: the sweep decides it")
     config = resolve(recipe, settings, dataset)
     return replace(config, metric=replace(config.metric, alpha=1.0, learn_alpha=False))
 
