@@ -21,9 +21,10 @@ from tadam.classify.inference import answer, embed, reader_of
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
 from tadam.classify.predictions import Prediction
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import Prepared, Progress, sources
+from tadam.classify.reading import Prepared, sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
+from tadam.data.source import Progress
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import DISTANCES, prototypes

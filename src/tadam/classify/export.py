@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from tadam import __version__
 from tadam.classify.predictor import Predictor
+from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
 from tadam.system.files import replacing
 
@@ -32,9 +33,6 @@ TOLERANCE = 1e-4
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
 #: Batches that are compared: how many images, and their sides as multiples of the model's.
 _TRIALS = ((1, 1.0, 1.0), (2, 0.4, 0.7), (7, 1.3, 1.0), (1, 3.1, 2.2), (2, 1.0, 2.0))
-
-Pixels = npt.NDArray[np.uint8]
-Values = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,7 @@ def _largest_difference(file: Path, graph: _Graph) -> float:
     return largest
 
 
-def _answers(graph: _Graph, images: Pixels) -> list[Values]:
+def _answers(graph: _Graph, images: Pixels) -> list[npt.NDArray[np.float32]]:
     """PyTorch's, by the operations that were exported: gradients keep the native core out."""
     device = graph.predictor.prototypes.device
     with torch.enable_grad():

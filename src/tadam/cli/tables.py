@@ -49,7 +49,7 @@ Seeds = Annotated[str, typer.Option(help="Comma-separated; a run for each.", met
 TrainWay = Annotated[
     str, typer.Option("--train-way", help="Classes of a training task: 5, 20 or 5,20.")
 ]
-Values = Annotated[str, typer.Option(help="Comma-separated alphas.")]
+Alphas = Annotated[str, typer.Option(help="Comma-separated alphas.")]
 Tasks = Annotated[int, typer.Option(help="Test tasks.")]
 FOLDER = Path("runs/reproduce")
 
@@ -191,7 +191,7 @@ def table3(
 
 
 def figure4(
-    values: Values = "1,2,5,10,20",
+    values: Alphas = "1,2,5,10,20",
     shot: Annotated[str, typer.Option("--shot", "--shots", help="1, 5 or 10.")] = "5",
     seeds: Seeds = "0",
     dataset: PaperDataset = "fc100",

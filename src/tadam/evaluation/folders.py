@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tadam.classify.classifier import FewShotClassifier
-from tadam.classify.reading import Progress
 from tadam.data.folder import class_files
+from tadam.data.source import Progress
 from tadam.errors import UserError
 from tadam.evaluation.tasks import calibration_error
 

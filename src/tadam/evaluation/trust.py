@@ -11,10 +11,10 @@ import torch
 
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.inference import answer, reader_of
-from tadam.classify.reading import Progress
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
+from tadam.data.source import Progress
 from tadam.errors import UserError
 from tadam.evaluation.tasks import calibration_error, mean_and_interval
 from tadam.methods.tadam import Tadam
