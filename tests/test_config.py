@@ -24,11 +24,11 @@ ALLOWED_AND_REFUSED = {
     "augment.brightness": ("0 0.99", "-0.01 1.0 nan"),
     "augment.contrast": ("0 0.99", "-0.01 1.0 nan"),
     "augment.saturation": ("0 0.99", "-0.01 1.0 nan"),
+    "method.name": ("tadam", "maml Tadam base"),  # a file that holds no method is not one
     "backbone.name": ("resnet12 conv4", "resnet18 ResNet12"),
     "backbone.width": ("1 1024", "0 1025"),
     "backbone.pools": ("0 4", "-1 5"),
     "backbone.activation": ("swish relu", "gelu"),
-    "backbone.embedding": ("pooled", "flat other"),  # flat, but for resnet12
     "backbone.initialisation": ("paper he", "xavier"),
     "backbone.statistics": ("batch task", "layer"),
     "metric.distance": ("euclidean sqeuclidean cosine", "manhattan"),
@@ -363,3 +363,46 @@ def test_an_unknown_recipe_comes_with_a_suggestion():
         load_recipe("shpaes")
     with pytest.raises(UserError, match="'tadam recipes' lists the shipped ones"):
         load_recipe("zzzzzz")
+
+
+# Sockets: the name of a backbone or method decides which settings there are
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("efficientnet_lite0", "width"), ("resnet12", "embedding"), ("conv4", "pools")],
+)
+def test_a_setting_that_the_backbone_does_not_have_is_refused(name: str, key: str) -> None:
+    text = message(f"[backbone]\nname = {name!r}\n{key} = 3\n")
+    assert text.startswith(f"my.toml: unknown key backbone.{key} of {name!r} (known: ")
+
+
+def test_another_backbone_keeps_the_settings_that_both_have() -> None:
+    config = Config().with_settings(["backbone.width=8", "backbone.mirrored=true"])
+    other = config.with_settings(["backbone.name=conv4", "backbone.embedding=flat"])
+    assert dataclasses.asdict(other.backbone) == {
+        "name": "conv4",
+        "statistics": "batch",
+        "mirrored": True,
+        "width": 8,
+        "activation": "swish",
+        "initialisation": "paper",
+        "embedding": "flat",
+    }
+
+
+def test_a_recipe_as_0_1_0_wrote_it_out_is_read_without_what_its_backbone_never_had() -> None:
+    former = Config().to_toml().replace('[method]\nname = "tadam"\n\n', "")
+    former = former.replace("pools = 3", 'pools = 3\nembedding = "pooled"')
+    assert Config.from_written(former, "old.toml") == Config()
+    with pytest.raises(UserError, match=r"unknown key backbone\.embedding"):
+        Config.from_toml(former, "old.toml")  # what a user writes is held to
+
+
+def test_differences_between_two_backbones_name_the_keys_that_only_one_has() -> None:
+    other = Config().with_settings(["backbone.name=conv4"])
+    assert Config().differences(other) == [
+        "backbone.name: 'resnet12' != 'conv4'",
+        "backbone.pools: 3 != 'absent'",
+        "backbone.embedding: 'absent' != 'pooled'",
+    ]

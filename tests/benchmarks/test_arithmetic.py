@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tadam import native
 from tadam.benchmarks.arithmetic import forward_flops, step_flops, step_images
 from tadam.config import Config
-from tadam.nn.resnet12 import ResNet12
+from tadam.nn.backbones.resnet12 import ResNet12
 
 
 def test_flops_of_a_small_network_equal_a_count_by_hand() -> None:

@@ -79,7 +79,7 @@ def close(actual: torch.Tensor, expected: torch.Tensor, name: str = "") -> None:
 def test_logits_and_auxiliary_logits_agree(store: ImageStore, tasks: int, training: bool) -> None:
     config = config_with(tasks)
     model = model_with(config, store)
-    naive = NaiveTadam(model, config.backbone.pools)
+    naive = NaiveTadam(model)
     trainer = Trainer(config, model, store, torch.device("cpu"))
     model.train(training)
     naive.training = training
@@ -152,7 +152,7 @@ def test_evaluation_gives_the_same_logits_and_accuracies(
 ) -> None:
     config = config_with(1, conditioned)
     model = model_with(config, store).eval()
-    naive = NaiveTadam(model, config.backbone.pools)
+    naive = NaiveTadam(model)
     sampler = EpisodeSampler(store, way=3, shot=2, queries=20, seed=5)
     accuracies = evaluate(naive, sampler, range(8))
     ours = evaluate_tasks(model, sampler, 8, both=False)

@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from tadam import FewShotClassifier, RunFailed, UserError
 from tadam.models.modelfile import save_model
 from tadam.nn.backbone import Backbone
+from tadam.nn.backbones.pixels import Pixels
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.folded import FoldedNetwork
-from tadam.nn.pixels import Pixels
-from tadam.nn.resnet12 import ResNet12
 from toy_backbones import Colours, blobs, random_model
 
 

@@ -16,7 +16,7 @@ from tadam import FewShotClassifier, UserError
 from tadam.classify.classifier_file import _checksum
 from tadam.models.modelfile import open_tensors, save_model
 from tadam.nn.backbone import Backbone
-from tadam.nn.pixels import Pixels
+from tadam.nn.backbones.pixels import Pixels
 from toy_backbones import Colours, blobs, random_model
 
 QUERIES = blobs(3, 4, seed=7)[0]

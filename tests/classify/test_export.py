@@ -19,12 +19,12 @@ from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.predictor import Predictor
 from tadam.errors import RunFailed, UserError
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv4 import Conv4
+from tadam.nn.backbones.conv4 import Conv4
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.pixels import Pixels
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import initialise_convolutions
-from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.nn.film import Film
-from tadam.nn.pixels import Pixels
-from tadam.nn.resnet12 import ResNet12
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

@@ -11,7 +11,7 @@ from tadam.classify.classifier import FewShotClassifier
 from tadam.errors import UserError
 from tadam.models.modelfile import WEIGHTS, default_model, load_model, read_tensors
 from tadam.nn import efficientnet_lite
-from tadam.nn.efficientnet_lite import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "imagenet.md").read_text()

@@ -11,7 +11,7 @@ from tadam.benchmarks.arithmetic import TRAINING_FACTOR, forward_flops, step_flo
 from tadam.benchmarks.targets import AIMS, TARGETS
 from tadam.config import Config
 from tadam.methods.tadam import InputSpec, build_model
-from tadam.nn.resnet12 import ResNet12
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.recipes import load_recipe
 from tadam.training.schedule import auxiliary_probability, validates_after
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tadam import native
-from tadam.nn.conv4 import Conv4
+from tadam.nn.backbones.conv4 import Conv4
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import initialise_convolutions
-from tadam.nn.resnet12 import ResNet12
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native core was not built")
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from tadam.nn.conv4 import Conv4
+from tadam.nn.backbones.conv4 import Conv4
 
 
 @pytest.mark.parametrize("channels", [1, 3])

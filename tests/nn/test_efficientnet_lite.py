@@ -5,9 +5,9 @@ import copy
 import pytest
 import torch
 
-import tadam.nn.efficientnet_lite as module
+import tadam.nn.backbones.efficientnet_lite0 as module
 from tadam.errors import UserError
-from tadam.nn.efficientnet_lite import EfficientNetLite0, FrozenConv
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0, FrozenConv
 from tadam.nn.folded import fold
 
 pytest.importorskip(

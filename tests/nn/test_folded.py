@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from tadam import native
-from tadam.nn.conv4 import Conv4
+from tadam.nn.backbones.conv4 import Conv4
+from tadam.nn.backbones.pixels import Pixels
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.folded import fold
-from tadam.nn.pixels import Pixels
-from tadam.nn.resnet12 import ResNet12
 
 
 def trained(backbone):

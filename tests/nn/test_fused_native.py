@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from tadam import native
+from tadam.nn.backbones.resnet12 import ResidualBlock
 from tadam.nn.conv_unit import ConvUnit
-from tadam.nn.resnet12 import ResidualBlock
 
 pytestmark = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"

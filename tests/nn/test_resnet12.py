@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from tadam import native
+from tadam.nn.backbones.resnet12 import ResidualBlock, ResNet12
 from tadam.nn.conv_unit import ConvNorm, initialise_convolutions
-from tadam.nn.resnet12 import ResidualBlock, ResNet12
 
 
 def block_sides(net: ResNet12, size: int, channels: int = 3) -> list[int]:

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tadam.nn.conv4 import Conv4
+from tadam.nn.backbones.conv4 import Conv4
 from tadam.nn.square import square, triangle_filter
 
 

@@ -9,7 +9,7 @@ from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.evaluation.tasks import evaluate_tasks
 from tadam.models.modelfile import find_model, load_model
-from tadam.nn.efficientnet_lite import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 
 IMAGES = 25  # of a class
 

@@ -9,7 +9,7 @@ import torch
 import tadam.reproduce.imagenet as module
 from tadam.data.store import ImageStore
 from tadam.models.modelfile import load_model
-from tadam.nn.efficientnet_lite import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.reproduce.imagenet import compare, log_loss, score
 from tadam.reproduce.imagenet_tail import Tail, activations
 

@@ -8,6 +8,7 @@ import pytest
 from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
 from tadam.config import Config
+from tadam.config.recipe import upgraded
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.figure3 import Figure3, Multipliers, write_figure3
 from tadam.reproduce.lemma1 import lemma1
@@ -32,7 +33,7 @@ def test_a_stored_result_is_of_the_recipe_that_its_command_trains(run: dict) -> 
     dataset = "fc100" if result.experiment == "omniglot" else result.dataset  # it has its own
     request = Request(result.experiment, dataset, result.preset, changes=result.changes)
     config = request.config(result.cell, result.seed)
-    assert config.differences(Config().updated(result.settings)) == []
+    assert config.differences(Config().updated(upgraded(result.settings))) == []
 
 
 def test_the_page_in_the_docs_is_what_the_stored_results_give() -> None:

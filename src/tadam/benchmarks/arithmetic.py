@@ -7,7 +7,7 @@ program really computes may be less, as Winograd's convolution multiplies up to 
 from torch import nn
 
 from tadam.config import Config
-from tadam.nn.resnet12 import ResNet12
+from tadam.nn.backbones.resnet12 import ResNet12, ResNet12Config
 
 #: The gradients of input and weights cost one forward pass each.
 TRAINING_FACTOR = 3
@@ -38,5 +38,6 @@ def step_images(config: Config, auxiliary: bool = True) -> int:
 
 def step_flops(config: Config, image_size: int, channels: int = 3) -> int:
     """Of one training step of ResNet-12, forward and backward, the auxiliary update included."""
-    network = ResNet12(channels, config.backbone.width, config.backbone.pools)
+    assert isinstance(config.backbone, ResNet12Config)
+    network = ResNet12.from_config(config.backbone, channels, image_size)
     return TRAINING_FACTOR * step_images(config) * forward_flops(network, image_size)

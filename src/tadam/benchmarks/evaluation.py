@@ -31,7 +31,7 @@ def our_seconds(setup: Setup, tasks: int) -> float:
 def naive_seconds(setup: Setup, first: int, count: int) -> list[float]:
     """Of each task by itself."""
     model, sampler = _prepared(setup)
-    naive = NaiveTadam(model, setup.config().backbone.pools)
+    naive = NaiveTadam(model)
     times = []
     for number in range(first, first + count):
         start = time.perf_counter()

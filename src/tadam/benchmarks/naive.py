@@ -16,6 +16,7 @@ from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler, auxiliary_batch
 from tadam.data.store import ImageStore
 from tadam.methods.tadam import Tadam
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.training.optimiser import weight_decay
 from tadam.training.schedule import learning_rate_factor
 
@@ -33,11 +34,11 @@ class NaiveTadam:
 
     Args:
         model: Where the weights are copied from, to be found under the same names.
-        pools: How many blocks end in a max-pool.
     """
 
-    def __init__(self, model: Tadam, pools: int) -> None:
-        self.training, self.pools = True, pools
+    def __init__(self, model: Tadam) -> None:
+        assert isinstance(model.backbone, ResNet12)
+        self.training, self.pools = True, sum(bool(block.pool) for block in model.backbone.blocks)
         self.parameters: dict[str, Tensor] = {
             name: nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))
             for name, p in model.named_parameters()
@@ -162,7 +163,7 @@ class NaiveTrainer:
     def __init__(self, config: Config, model: Tadam, store: ImageStore) -> None:
         episode = config.episode
         self.config, self.store = config, store
-        self.model = NaiveTadam(model, config.backbone.pools)
+        self.model = NaiveTadam(model)
         self.sampler = EpisodeSampler(
             store, episode.way, episode.shot, episode.queries, config.run.seed
         )

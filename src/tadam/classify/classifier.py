@@ -62,7 +62,7 @@ class FewShotClassifier(Estimator):
 
     Examples:
         >>> import numpy as np
-        >>> from tadam.nn.pixels import Pixels
+        >>> from tadam.nn.backbones.pixels import Pixels
         >>> grey = [np.full((8, 8, 3), value, dtype=np.uint8) for value in (20, 200, 180)]
         >>> classifier = FewShotClassifier(Pixels(image_size=8))
         >>> classifier.fit(grey[:2], ["night", "day"]).classes_

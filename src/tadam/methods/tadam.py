@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from tadam.config import BackboneConfig, Config
+from tadam.config import Config, MethodConfig
+from tadam.errors import UserError
 from tadam.metric import ScaledMetric, prototypes
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv4 import Conv4
-from tadam.nn.conv_unit import initialise_convolutions
-from tadam.nn.efficientnet_lite import EfficientNetLite0
 from tadam.nn.film import Film
-from tadam.nn.pixels import Pixels
-from tadam.nn.resnet12 import ResNet12
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
+from tadam.registry import BACKBONES, METHODS
 from tadam.system.device import mixed_precision
 
 
@@ -34,6 +32,22 @@ def task_representation(c: Tensor, kind: str) -> Tensor:
     return torch.cat([mean, std], dim=1)
 
 
+@dataclass(frozen=True)
+class TadamConfig(MethodConfig):
+    """TADAM's settings are in the tables [metric], [conditioning] and [auxiliary]."""
+
+    tables: ClassVar[tuple[str, ...]] = ("metric", "conditioning", "auxiliary")
+
+    def check(self, config: Config) -> None:
+        """Refuses to condition a backbone that FiLM cannot reach."""
+        if config.conditioning.enabled and not config.backbone.conditionable:
+            raise UserError(
+                f"conditioning.enabled must be false with backbone.name {config.backbone.name!r}: "
+                "it has no layer to condition"
+            )
+
+
+@METHODS.register("tadam", TadamConfig)
 class Tadam(nn.Module):
     """A few-shot classifier with a task-conditioned feature extractor and a scaled metric.
 
@@ -133,7 +147,9 @@ def build_model(config: Config, spec: InputSpec) -> Tadam:
     """The model of a recipe, its weights not yet set; see `initialise` and `load_model`."""
     # PyTorch's constructors draw from the global RNG; leave that as it was.
     with torch.random.fork_rng(devices=[]):
-        backbone = _build_backbone(config.backbone, spec)
+        torch.manual_seed(config.run.seed)
+        kind = BACKBONES.find(config.backbone.name)
+        backbone = kind.from_config(config.backbone, spec.channels, spec.image_size)
         backbone.mirrored = config.backbone.mirrored
         ten = None
         if config.conditioning.enabled:
@@ -156,18 +172,6 @@ def build_model(config: Config, spec: InputSpec) -> Tadam:
         )
 
 
-def _build_backbone(config: BackboneConfig, spec: InputSpec) -> Backbone:
-    if config.name == "pixels":
-        return Pixels(spec.channels, spec.image_size)
-    if config.name == "efficientnet_lite0":
-        return EfficientNetLite0(spec.image_size)
-    if config.name == "conv4":
-        return Conv4(
-            spec.channels, config.width, config.embedding, config.activation, spec.image_size
-        )
-    return ResNet12(spec.channels, config.width, config.pools, config.activation, spec.image_size)
-
-
 def initialise(model: Tadam, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
     """Draws the initial weights from the recipe's seed and sets the input normalisation.
 
@@ -181,7 +185,7 @@ def initialise(model: Tadam, config: Config, mean: Sequence[float], std: Sequenc
     """
     generator = torch.Generator().manual_seed(config.run.seed)
     if not model.backbone.load_pretrained():
-        initialise_convolutions(model.backbone, config.backbone.initialisation, generator)
+        model.backbone.initialise(config.backbone, generator)
         model.backbone.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
         model.backbone.pixel_std.copy_(torch.tensor(std)[:, None, None])
     if model.ten is not None:

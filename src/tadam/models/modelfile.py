@@ -17,7 +17,7 @@ from torch import Tensor
 from tadam.config import Config
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import InputSpec, Tadam, build_model
-from tadam.nn.efficientnet_lite import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.system.files import write_with
 
 FORMAT = 1
@@ -61,7 +61,7 @@ def describe(info: ModelInfo) -> dict[str, Any]:
 def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
     """What `describe` gave; raises `KeyError` and the like for anything else."""
     spec = InputSpec(**{k: int(v) for k, v in raw["spec"].items()})
-    config = Config.from_toml(raw["recipe"], str(path))
+    config = Config.from_written(raw["recipe"], str(path))
     if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
         raise UserError(f"{path} claims images of {spec}: not a model of ours")
     classes = tuple(map(str, raw.get("classes", ())))  # files of before have none

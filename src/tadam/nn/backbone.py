@@ -1,6 +1,7 @@
 """What every feature extractor offers; subclass it to plug in one's own."""
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +51,14 @@ class Backbone(nn.Module):
         mean, std = mean or [0.0] * channels, std or [1.0] * channels
         self.register_buffer("pixel_mean", torch.tensor(mean)[:, None, None])
         self.register_buffer("pixel_std", torch.tensor(std)[:, None, None])
+
+    @classmethod
+    def from_config(cls, config: Any, channels: int, image_size: int) -> Self:
+        """The backbone of a recipe whose [backbone] table is `config`."""
+        raise NotImplementedError
+
+    def initialise(self, config: Any, generator: torch.Generator) -> None:
+        """Draws the initial weights; those that PyTorch drew stay unless a subclass does."""
 
     def preprocess(self, images: Tensor) -> Tensor:
         """What `embed` takes, from images of any size on the 0-255 scale, uint8 or float.

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from tadam.native import Finish
 from tadam.native.convolution import convolve_and_finish, pack, pays
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv4 import Conv4
+from tadam.nn.backbones.conv4 import Conv4
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0, FrozenConv, InvertedBottleneck
+from tadam.nn.backbones.resnet12 import ResidualBlock, ResNet12
 from tadam.nn.conv_unit import ACTIVATIONS, ConvNorm, ConvUnit
-from tadam.nn.efficientnet_lite import EfficientNetLite0, FrozenConv, InvertedBottleneck
 from tadam.nn.film import Film
 from tadam.nn.norm import running_affine
-from tadam.nn.resnet12 import ResidualBlock, ResNet12
 
 #: Backbones of which `fold` copies all that it needs; any other goes on in use.
 FOLDED = (ResNet12, Conv4, EfficientNetLite0)

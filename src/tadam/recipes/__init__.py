@@ -34,13 +34,22 @@ def load_recipe(recipe: str | Path) -> Config:
     """Reads a shipped recipe by its name, or any TOML file by its path."""
     name, path = str(recipe).removesuffix(".toml"), Path(recipe)
     if path.is_file():
-        try:
-            return Config.from_toml(path.read_text(encoding="utf-8-sig"), str(path))
-        except UnicodeDecodeError:
-            raise UserError(f"{path} is not a text file: a recipe is TOML in UTF-8") from None
+        return Config.from_toml(_text(path), str(path))
     shipped = _shipped()
     if name in shipped:
         return Config.from_toml(shipped[name].read_text(encoding="utf-8"), f"recipe {name}")
     near = difflib.get_close_matches(name, shipped, n=1)
     hint = f"did you mean {near[0]}?" if near else "'tadam recipes' lists the shipped ones"
     raise UserError(f"unknown recipe {str(recipe)!r}, and no file of that name ({hint})")
+
+
+def load_written(path: Path) -> Config:
+    """Reads the recipe that a run wrote into its folder, with this version or an earlier one."""
+    return Config.from_written(_text(path), str(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not a text file: a recipe is TOML in UTF-8") from None

@@ -29,7 +29,7 @@ from tadam.evaluation.tasks import calibration_error, mean_and_interval
 from tadam.methods.tadam import InputSpec, Tadam
 from tadam.metric import DISTANCES, ScaledMetric, prototypes
 from tadam.models.modelfile import ModelInfo, save_model
-from tadam.nn.efficientnet_lite import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.nn.ten import TaskEmbeddingNetwork
 from tadam.reports.terminal import out, percent, progress_bar
 from tadam.reproduce.imagenet_tail import SHOTS, Tail, activations, at, train_conditioning

@@ -18,7 +18,7 @@ from tadam.evaluation.tasks import images_at
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
 from tadam.nn.backbone import Backbone
-from tadam.nn.efficientnet_lite import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
 from tadam.system.files import write_with

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tadam.config import Config
 from tadam.errors import UserError
-from tadam.recipes import load_recipe
+from tadam.recipes import load_written
 from tadam.system.files import is_left_over
 
 
@@ -33,7 +33,7 @@ def check_folder(
     recipe = folder / marker
     if config is None or not recipe.exists():
         raise UserError(f"{folder} holds other files: choose a new folder with `out`")
-    theirs = load_recipe(recipe)
+    theirs = load_written(recipe)
     differing = config.differences(theirs)
     if differing:
         raise UserError(

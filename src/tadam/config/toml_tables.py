@@ -5,11 +5,24 @@ import difflib
 import json
 import math
 import tomllib
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
 
 from tadam.errors import UserError
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class Chosen(Protocol):
+    """A table whose `name` decides which other keys it has."""
+
+    @property
+    def name(self) -> str: ...
+
+    def chosen(self, table: Mapping[str, Any]) -> Any:
+        """These settings, or those of the name in `table`."""
+        ...
 
 
 def updated(config: T, tables: dict[str, Any], prefix: str = "") -> T:
@@ -24,14 +37,20 @@ def updated(config: T, tables: dict[str, Any], prefix: str = "") -> T:
             hint = (
                 f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(sorted(names))}"
             )
-            raise UserError(f"unknown key {key} ({hint})")
+            whose = f" of {config.name!r}" if isinstance(config, Chosen) and not near else ""
+            raise UserError(f"unknown key {key}{whose} ({hint})")
         if dataclasses.is_dataclass(hints[name]):
             if not isinstance(value, dict):
                 raise UserError(f"{key} must be a table, got {value!r}")
-            changes[name] = updated(getattr(config, name), value, key + ".")
+            changes[name] = updated(_chosen(getattr(config, name), value), value, key + ".")
         else:
             changes[name] = _converted(value, hints[name], key)
     return dataclasses.replace(config, **changes)  # type: ignore[type-var]
+
+
+def _chosen(section: Any, table: dict[str, Any]) -> Any:
+    """The section itself, or, where its name decides its keys, the one of the new name."""
+    return section.chosen(table) if isinstance(section, Chosen) else section
 
 
 def _converted(value: Any, kind: Any, key: str) -> Any:

@@ -1,12 +1,33 @@
 """Conv-4, the backbone of Prototypical Networks (Snell et al., 2017) and of the paper's Table 2."""
 
+from dataclasses import dataclass
+from typing import Self
+
+import torch
 from torch import Tensor, nn
 
+from tadam.config import ConvBackboneConfig
+from tadam.config.checks import require_choice
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv_unit import ConvUnit
+from tadam.nn.conv_unit import ConvUnit, initialise_convolutions
 from tadam.nn.film import Film
+from tadam.registry import BACKBONES
 
 
+@dataclass(frozen=True)
+class Conv4Config(ConvBackboneConfig):
+    """Settings of Conv-4."""
+
+    name: str = "conv4"
+    embedding: str = "pooled"
+    """flat: the last feature map as one vector, as in the literature; pooled: its mean."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("backbone.embedding", self.embedding, ("pooled", "flat"))
+
+
+@BACKBONES.register("conv4", Conv4Config)
 class Conv4(Backbone):
     """Four conv units, each followed by an activation and a 2x2 max-pool.
 
@@ -37,6 +58,15 @@ class Conv4(Backbone):
         side = image_size // 16  # four pools, rounding down as in the literature
         self.feature_size = width * side * side if self.flat else width
         self.conditioned_widths = (width,) * 4
+
+    @classmethod
+    def from_config(cls, config: Conv4Config, channels: int, image_size: int) -> Self:
+        """The network of a recipe."""
+        return cls(channels, config.width, config.embedding, config.activation, image_size)
+
+    def initialise(self, config: Conv4Config, generator: torch.Generator) -> None:
+        """Draws the convolutions' weights."""
+        initialise_convolutions(self, config.initialisation, generator)
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, D)."""

@@ -1,13 +1,37 @@
 """ResNet-12, the paper's feature extractor, with a FiLM input for each of its 12 convolutions."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
+from tadam.config import ConvBackboneConfig
+from tadam.config.checks import require
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv_unit import ConvNorm, ConvUnit, run_units, takes_parts
+from tadam.nn.conv_unit import (
+    ConvNorm,
+    ConvUnit,
+    initialise_convolutions,
+    run_units,
+    takes_parts,
+)
 from tadam.nn.film import Film
+from tadam.registry import BACKBONES
+
+
+@dataclass(frozen=True)
+class ResNet12Config(ConvBackboneConfig):
+    """Settings of ResNet-12."""
+
+    name: str = "resnet12"
+    pools: int = 3
+    """Blocks that end in a max-pool: 4 in the paper's text, 3 in the authors' code."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.pools <= 4, "backbone.pools", "between 0 and 4", self.pools)
 
 
 class ResidualBlock(nn.Module):
@@ -37,6 +61,7 @@ class ResidualBlock(nn.Module):
         return run_units(list(self.units), x, film, shortcut, pool, parts)  # type: ignore[arg-type]
 
 
+@BACKBONES.register("resnet12", ResNet12Config)
 class ResNet12(Backbone):
     """Four residual blocks of widths w, 2w, 4w, 8w and a global average pool.
 
@@ -71,6 +96,15 @@ class ResNet12(Backbone):
         )
         self.feature_size = widths[-1]
         self.conditioned_widths = tuple(w for w in widths for _ in range(3))
+
+    @classmethod
+    def from_config(cls, config: ResNet12Config, channels: int, image_size: int) -> Self:
+        """The network of a recipe."""
+        return cls(channels, config.width, config.pools, config.activation, image_size)
+
+    def initialise(self, config: ResNet12Config, generator: torch.Generator) -> None:
+        """Draws the convolutions' weights."""
+        initialise_convolutions(self, config.initialisation, generator)
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, 8w); `film` holds 12 modulations."""

@@ -6,16 +6,20 @@ batch norm is folded into the convolutions when they are read.
 """
 
 import math
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tadam.config import BackboneConfig
 from tadam.errors import UserError
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film, film
+from tadam.registry import BACKBONES
 
 #: Repeats, kernel size, stride of the first, expansion and output channels of each stage.
 _STAGES = (
@@ -93,6 +97,14 @@ class InvertedBottleneck(nn.Module):
         return out + x if self.shortcut else out
 
 
+@dataclass(frozen=True)
+class EfficientNetLite0Config(BackboneConfig):
+    """A frozen network has no settings of its own."""
+
+    name: str = "efficientnet_lite0"
+
+
+@BACKBONES.register("efficientnet_lite0", EfficientNetLite0Config)
 class EfficientNetLite0(Backbone):
     """A stem, 16 inverted bottlenecks and a global average pool; nothing in it is trained.
 
@@ -124,6 +136,11 @@ class EfficientNetLite0(Backbone):
         self.head = FrozenConv(channels, _HEAD) if head else None
         self.feature_size = _HEAD if head else channels
         self.register_buffer("feature_mean", torch.zeros(self.feature_size))
+
+    @classmethod
+    def from_config(cls, config: EfficientNetLite0Config, channels: int, image_size: int) -> Self:
+        """The network of a recipe; it takes colour images only."""
+        return cls(image_size)
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, 3, H, W) -> (T*N, D)."""

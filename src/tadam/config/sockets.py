@@ -1,0 +1,81 @@
+"""The tables [method] and [backbone]: their `name` decides which other settings they have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tadam.config.checks import require, require_choice
+from tadam.registry import BACKBONES, METHODS, Registry
+
+if TYPE_CHECKING:
+    from tadam.config.recipe import Config
+
+
+class _Chosen:
+    """A table whose `name` decides which other settings it has."""
+
+    _registry: ClassVar[Registry]
+    name: str
+
+    def chosen(self, table: Mapping[str, Any]) -> Any:
+        """These settings, or those of the name in `table`, with what both have in common kept."""
+        name = table.get("name", self.name)
+        if not isinstance(name, str) or name == self.name:
+            return self
+        settings = self._registry.settings(name)
+        common = {f.name for f in fields(settings)} & vars(self).keys() - {"name"}
+        return settings(**{key: getattr(self, key) for key in common})
+
+
+@dataclass(frozen=True)
+class MethodConfig(_Chosen):
+    """The few-shot method; each adds settings of its own, in its own file.
+
+    A method that uses the tables [metric], [conditioning] or [auxiliary] says so in `tables`; with
+    any other method these must be left alone.
+    """
+
+    _registry: ClassVar[Registry] = METHODS
+    tables: ClassVar[tuple[str, ...]] = ()
+
+    name: str = "tadam"
+    """The method: a file of src/tadam/methods."""
+
+    def check(self, config: "Config") -> None:
+        """Raises a `UserError` for a recipe that this method cannot work with."""
+
+
+@dataclass(frozen=True)
+class BackboneConfig(_Chosen):
+    """The network; each backbone adds settings of its own, in its own file."""
+
+    _registry: ClassVar[Registry] = BACKBONES
+    conditionable: ClassVar[bool] = True  # whether FiLM can reach a layer of it
+
+    name: str = "resnet12"
+    """The backbone: a file of src/tadam/nn/backbones."""
+    statistics: str = "batch"
+    """Batch norm in training: statistics of a process's whole batch, or of each task by itself."""
+    mirrored: bool = False
+    """Outside training, embed an image as the mean of itself and its mirror image."""
+
+    def __post_init__(self) -> None:
+        require_choice("backbone.statistics", self.statistics, ("batch", "task"))
+
+
+@dataclass(frozen=True)
+class ConvBackboneConfig(BackboneConfig):
+    """What the trained convolutional backbones have in common."""
+
+    width: int = 64
+    """Filters of the first block."""
+    activation: str = "swish"
+    """swish or relu."""
+    initialisation: str = "paper"
+    """paper (the authors' small variance) or he."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(1 <= self.width <= 1024, "backbone.width", "between 1 and 1024", self.width)
+        require_choice("backbone.activation", self.activation, ("swish", "relu"))
+        require_choice("backbone.initialisation", self.initialisation, ("paper", "he"))

@@ -1,0 +1,129 @@
+"""Tables of a recipe: data, tasks, and the parts of TADAM; each checks itself.
+
+Defaults are the paper's FC100 5-shot setting. The text below a setting is its documentation:
+`tadam settings` prints it.
+"""
+
+from dataclasses import dataclass
+
+from tadam.config.checks import require, require_choice
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which images to train on."""
+
+    name: str = "fc100"
+    """A name from `tadam data list`, or folder:PATH."""
+    image_size: int = 0
+    """Side in pixels; 0 leaves it to the data set."""
+    split_seed: int = 0
+    """How folder:PATH deals its classes to train, val and test."""
+
+    def __post_init__(self) -> None:
+        readable = not any("\ud800" <= letter <= "\udfff" for letter in self.name)
+        require(readable, "data.name", "valid Unicode", self.name)
+        ok = self.image_size == 0 or 16 <= self.image_size <= 256
+        require(ok, "data.image_size", "0 or between 16 and 256", self.image_size)
+        require(self.split_seed >= 0, "data.split_seed", "at least 0", self.split_seed)
+
+
+@dataclass(frozen=True)
+class EpisodeConfig:
+    """The tasks of a training step."""
+
+    way: int = 5
+    """Classes in a task."""
+    shot: int = 5
+    """Support images of a class."""
+    queries: int = 32
+    """Query images of a task, all classes together."""
+    tasks: int = 2
+    """Tasks in a training step."""
+    balanced_queries: bool = False
+    """Draw as many queries from every class; the paper draws them from the pooled remainder."""
+
+    def __post_init__(self) -> None:
+        require(self.way >= 2, "episode.way", "at least 2", self.way)
+        for name in ("shot", "queries", "tasks"):
+            require(getattr(self, name) >= 1, f"episode.{name}", "at least 1", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """Random changes to training images."""
+
+    flip: bool = False
+    """Mirror each image with probability 1/2."""
+    crop_padding: int = 0
+    """Shift each image by up to this many pixels in x and in y."""
+    brightness: float = 0.0
+    """Multiply the brightness by a random factor between 1 minus and 1 plus this."""
+    contrast: float = 0.0
+    """The same for the contrast."""
+    saturation: float = 0.0
+    """The same for the saturation."""
+    rotated_classes: bool = False
+    """Count a class turned by 90, 180 or 270 degrees as another class."""
+
+    def __post_init__(self) -> None:
+        ok = 0 <= self.crop_padding <= 64
+        require(ok, "augment.crop_padding", "between 0 and 64", self.crop_padding)
+        for name in ("brightness", "contrast", "saturation"):
+            value = getattr(self, name)
+            require(0 <= value < 1, f"augment.{name}", "at least 0 and below 1", value)
+
+
+@dataclass(frozen=True)
+class MetricConfig:
+    """How embeddings are compared with prototypes."""
+
+    distance: str = "euclidean"
+    """euclidean, sqeuclidean or cosine."""
+    alpha: float = 1.0
+    """The scale of the distances, or where learning it starts."""
+    learn_alpha: bool = False
+    """Whether alpha is learnt."""
+
+    def __post_init__(self) -> None:
+        require_choice("metric.distance", self.distance, ("euclidean", "sqeuclidean", "cosine"))
+        require(0 < self.alpha < 1e6, "metric.alpha", "above 0 and below 1e6", self.alpha)
+
+
+@dataclass(frozen=True)
+class ConditioningConfig:
+    """Task conditioning by a task embedding network (TEN)."""
+
+    enabled: bool = True
+    """Whether the network is conditioned on the task."""
+    layers: str = "all"
+    """Convolutions to condition: all, pre_pool (3, 6, 9 and 12 of ResNet-12) or last."""
+    representation: str = "mean"
+    """What TEN sees of a task: the mean of its prototypes, or mean_std, their spread too."""
+
+    def __post_init__(self) -> None:
+        require_choice("conditioning.layers", self.layers, ("all", "pre_pool", "last"))
+        require_choice("conditioning.representation", self.representation, ("mean", "mean_std"))
+
+
+@dataclass(frozen=True)
+class AuxiliaryConfig:
+    """Co-training on classifying all training classes at once."""
+
+    enabled: bool = True
+    """Whether there is co-training."""
+    batch_size: int = 64
+    """Images of an auxiliary update."""
+    probability: float = 0.9
+    """Probability of an auxiliary update at the start ..."""
+    decay: float = 0.9
+    """... multiplied by this ..."""
+    decay_steps: int = 20
+    """... this many times over the run."""
+
+    def __post_init__(self) -> None:
+        require(self.batch_size >= 2, "auxiliary.batch_size", "at least 2", self.batch_size)
+        for name in ("probability", "decay"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, f"auxiliary.{name}", "between 0 and 1", value)
+        require(self.decay_steps >= 1, "auxiliary.decay_steps", "at least 1", self.decay_steps)

@@ -1,0 +1,81 @@
+"""The sockets for methods and backbones: a name in a recipe leads to the file of that name.
+
+A backbone or method is one file in its package. It registers its class together with the dataclass
+of its settings, and nothing else has to know of it. The file is imported when a recipe first names
+it, so that reading settings does not load every network there is.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tadam.errors import UserError
+
+C = TypeVar("C", bound=type)
+
+
+class Registry:
+    """Classes and their settings by name.
+
+    Args:
+        kind: What is registered, as errors call it; also the recipe's table.
+        package: Where to look for a name that has not been registered yet.
+    """
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind, self._package = kind, package
+        self._entries: dict[str, tuple[Any, Any]] = {}
+
+    def register(self, name: str, settings: type) -> Callable[[C], C]:
+        """Decorates a class.
+
+        Args:
+            name: What recipes call it.
+            settings: The dataclass of its table in a recipe.
+        """
+
+        def keep(registered: C) -> C:
+            known = self._entries.get(name)
+            if known and known[0].__module__ != registered.__module__:
+                raise ValueError(f"there is a {self.kind} {name!r} already, {known[0].__module__}")
+            self._entries[name] = (registered, settings)
+            return registered
+
+        return keep
+
+    def find(self, name: str) -> Any:
+        """The class of that name."""
+        return self._entry(name)[0]
+
+    def settings(self, name: str) -> Any:
+        """The dataclass of its settings."""
+        return self._entry(name)[1]
+
+    def names(self) -> list[str]:
+        """Every name that a recipe may use."""
+        for module in self._modules():
+            importlib.import_module(f"{self._package}.{module}")
+        return sorted(self._entries)
+
+    def _modules(self) -> list[str]:
+        package = importlib.import_module(self._package)
+        return [module.name for module in pkgutil.iter_modules(package.__path__)]
+
+    def _entry(self, name: str) -> tuple[Any, Any]:
+        # Only files of the package are imported: a name may come from an untrusted file.
+        if name not in self._entries and name in self._modules():
+            importlib.import_module(f"{self._package}.{name}")
+        if name not in self._entries:
+            names = self.names()
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise UserError(
+                f"{self.kind}.name must be one of {', '.join(names)}, got {name!r}{hint}"
+            )
+        return self._entries[name]
+
+
+BACKBONES = Registry("backbone", "tadam.nn.backbones")
+METHODS = Registry("method", "tadam.methods")

@@ -1,0 +1,44 @@
+"""The registry: a name leads to the file of that name, and to nothing outside its package."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tadam.errors import UserError
+from tadam.registry import BACKBONES, METHODS, Registry
+
+
+@dataclass(frozen=True)
+class _Settings:
+    name: str = "toy"
+
+
+def test_every_backbone_is_found_by_the_name_of_its_file() -> None:
+    assert BACKBONES.names() == ["conv4", "efficientnet_lite0", "pixels", "resnet12"]
+    for name in BACKBONES.names():
+        assert BACKBONES.find(name).__module__ == f"tadam.nn.backbones.{name}"
+        assert BACKBONES.settings(name)().name == name
+
+
+def test_a_class_is_registered_with_its_settings() -> None:
+    registry = Registry("toy", "tadam.methods")
+    registered = registry.register("toy", _Settings)(int)
+    assert (registry.find("toy"), registry.settings("toy"), registered) == (int, _Settings, int)
+
+
+def test_a_name_is_given_once() -> None:
+    registry = Registry("toy", "tadam.methods")
+    registry.register("toy", _Settings)(int)
+    with pytest.raises(ValueError, match="there is a toy 'toy' already, builtins"):
+        registry.register("toy", _Settings)(Registry)
+
+
+@pytest.mark.parametrize("name", ["os", "..nn.ten", "base.Method", "", "tadam.methods.tadam"])
+def test_nothing_outside_the_package_is_imported(name: str) -> None:
+    with pytest.raises(UserError, match=r"^method\.name must be one of tadam, got "):
+        METHODS.find(name)
+
+
+def test_an_unknown_name_comes_with_a_suggestion() -> None:
+    with pytest.raises(UserError, match=r"got 'resnet' \(did you mean resnet12\?\)"):
+        BACKBONES.find("resnet")
