@@ -17,9 +17,10 @@ from tadam.cli.classify import Strict, evaluate_classifier, fit, predict
 from tadam.cli.data import data_app
 from tadam.cli.export import export
 from tadam.cli.flags import with_flags
-from tadam.cli.options import DataDir, Dataset, Device, Json, Recipe, Resume, Settings
+from tadam.cli.options import DataDir, Device, Json, Recipe, TrainingOptions
 from tadam.cli.reproduce import reproduce_app
 from tadam.cli.sweep import sweep_app
+from tadam.cli.typer_app import App
 from tadam.errors import LostProcess, RunFailed, UserError
 from tadam.reports.terminal import (
     alarm,
@@ -32,10 +33,9 @@ from tadam.reports.terminal import (
 )
 from tadam.system.torchrun import place
 
-app = typer.Typer(
+app = App(
     name="tadam",
     help="Few-shot image classification that works (TADAM, NeurIPS 2018).",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -112,11 +112,8 @@ def train(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Run folder; runs/RECIPE if not given.")
     ] = None,
-    dataset: Dataset = None,
-    settings: Settings = None,
-    resume: Resume = False,
-    device: Device = "auto",
-    data: DataDir = None,
+    *,
+    training: TrainingOptions,
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only say how long it would take here.")
     ] = False,
@@ -126,28 +123,33 @@ def train(
     from tadam.reports.training_progress import TerminalReporter, print_estimate
     from tadam.training.run import train as run
 
-    if estimate and resume:
+    if estimate and training.resume:
         raise UserError("--estimate is of a whole run: leave --resume out")
     if estimate:
         from tadam.training.estimate import estimate as try_out
 
         with err.status("trying a few steps"):
-            expected = try_out(recipe, dataset=dataset, settings=settings or [], device=device)
+            expected = try_out(
+                recipe,
+                dataset=training.dataset,
+                settings=training.settings or [],
+                device=training.device,
+            )
         if as_json:
             print_json(expected.to_json())
         else:
             print_estimate(out, expected)
         return
     folder = folder or Path("runs") / Path(recipe).stem
-    if resume and not folder.exists():
+    if training.resume and not folder.exists():
         err.print(f"nothing to resume in {folder}: starting", soft_wrap=True)
     result = run(
         recipe,
         folder,
-        dataset=dataset,
-        settings=settings or [],
-        resume=resume,
-        device=device,
+        dataset=training.dataset,
+        settings=training.settings or [],
+        resume=training.resume,
+        device=training.device,
         reporter=TerminalReporter(err),
     )
     if as_json:
@@ -179,7 +181,7 @@ def evaluate(
     shot: Annotated[int, typer.Option(help="Labelled images of a class.")] = 5,
     tasks: Annotated[int, typer.Option(help="Random tasks.")] = 500,
     queries: Annotated[int, typer.Option(help="Query images of a task.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes the tasks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Fixes the tasks.")] = 0,
     device: Device = "auto",
     data: DataDir = None,
     strict: Strict = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tadam.cli.options import check_outputs
+from tadam.cli.options import Force, check_outputs
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json
 
@@ -32,7 +32,7 @@ def bench(
     compare_with: Annotated[
         Path | None, typer.Option("--compare", metavar="OLD.json", help="Show what got slower.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Force = False,
 ) -> None:
     """Measure speed and memory as ratios: keep the machine idle meanwhile."""
     file = Path(json_file) if json_file not in (None, "-") else None

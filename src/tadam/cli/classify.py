@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from tadam.cli.options import Device, Json, check_outputs
+from tadam.cli.options import Device, Force, Json, check_outputs
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, percent, print_json, progress_bar
 
@@ -29,7 +29,6 @@ _CLASSES = 12
 Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at a file that cannot be read, do not skip it.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
 
 def fit(

@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 from rich.padding import Padding
 
-from tadam.cli.options import DataDir, Json, check_outputs
+from tadam.cli.options import DataDir, Force, Json, check_outputs
+from tadam.cli.typer_app import App
 from tadam.errors import RunFailed
 from tadam.reports.terminal import out, print_json, progress_bar
 
-data_app = typer.Typer(help="List, prepare, verify and show data sets.", no_args_is_help=True)
+data_app = App(help="List, prepare, verify and show data sets.")
 
 DataName = Annotated[str, typer.Argument(help="A name that 'tadam data list' shows.")]
 ImageSize = Annotated[int, typer.Option(help="Side in pixels; 0 for the data set's own.")]
@@ -66,7 +67,7 @@ def data_show(
     file: Annotated[
         Path | None, typer.Option("--out", help="PNG to write; NAME-SPLIT.png if not given.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Force = False,
     data: DataDir = None,
 ) -> None:
     """Draw a contact sheet: a row of images per class."""

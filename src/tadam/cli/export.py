@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tadam.cli.options import Json, check_outputs
+from tadam.cli.options import Force, Json, check_outputs
 from tadam.reports.terminal import err, out, print_json
 
 
@@ -15,7 +15,7 @@ def export(
     onnx_file: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE.onnx", help="The file to write.")
     ],
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Force = False,
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Compare its speed with PyTorch's.")
     ] = False,
