@@ -244,8 +244,11 @@ def test_a_training_state_is_not_a_model(tadam, trained: Path, images: Path) -> 
 
 
 def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path: Path) -> None:
-    settings = ("backbone.name=pixels", "conditioning.enabled=false", "metric.learn_alpha=false")
-    result = tadam(*train_arguments(images, tmp_path / "r", *settings, "auxiliary.enabled=false"))
+    small = [setting for setting in SETTINGS if not setting.startswith("backbone.width")]
+    frozen = ("conditioning.enabled=false", "metric.learn_alpha=false", "auxiliary.enabled=false")
+    changes = arguments((*small, "backbone.name=pixels", *frozen))
+    dataset = f"folder:{images}"
+    result = tadam("train", "images", "--dataset", dataset, "--out", tmp_path / "r", *changes)
     assert_one_sentence(result, "nothing to learn")
 
 
