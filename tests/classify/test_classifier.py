@@ -109,7 +109,7 @@ def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(monk
     model, _ = random_model()
     images, labels = blobs(3, 5)
     kept = FewShotClassifier(model).fit(images, labels)
-    monkeypatch.setattr("tadam.classify.classifier._KEPT_BYTES", 0)
+    monkeypatch.setattr("tadam.classify.two_passes._KEPT_BYTES", 0)
     again = FewShotClassifier(model).fit(images, labels)
     np.testing.assert_array_equal(again.support_embeddings_, kept.support_embeddings_)
 
@@ -618,3 +618,31 @@ def test_a_backbone_of_ones_own_needs_only_embed():
 
     images, labels = blobs(3, 4)
     assert FewShotClassifier(Mean()).fit(images, labels).score(images, labels) == 1.0
+
+
+def test_a_prediction_reads_as_one_line_without_arrays(tmp_path, fitted):
+    Image.fromarray(blobs(3, 1, seed=5)[0][1]).save(tmp_path / "a.png")
+    (prediction,) = fitted.classify(tmp_path / "a.png", thumbnails=True)
+    text = repr(prediction)
+    assert text.startswith(f"Prediction(path={str(tmp_path / 'a.png')!r}, label='c1', confidence=")
+    assert f"distance={prediction.distance:.3f}" in text
+    assert len(text.replace(str(tmp_path), "")) < 100
+    assert "array" not in text
+    assert "\n" not in text
+
+
+def test_a_classifier_that_is_told_to_stop_keeps_the_batches_that_it_has_done(fitted, monkeypatch):
+    monkeypatch.setattr("tadam.classify.reading._PIXELS_AT_ONCE", 1)  # batches of 64
+    images, _ = blobs(3, 70, seed=1)
+    whole = fitted.classify(images)
+    asked = []
+
+    def stop() -> bool:
+        asked.append(None)
+        return len(asked) == 2
+
+    some = fitted.classify(images, stop=stop)
+    assert len(asked) == 2
+    assert 64 < len(some) < len(whole) == 210
+    assert [p.label for p in some] == [p.label for p in whole[: len(some)]]
+    assert len(fitted.classify(images, stop=lambda: False)) == 210

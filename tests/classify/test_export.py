@@ -230,3 +230,17 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
     with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[export\]'"):
         export.export(tmp_path / "x.onnx", predictor_of(Pixels(3, 4)), CLASSES, 1.0)
+
+
+def test_a_classifier_exports_itself_and_a_path_may_be_text(tmp_path: Path) -> None:
+    images = export.random_images(6, 8, 8, 3)
+    classifier = FewShotClassifier(Pixels(3, 8)).fit(images, ["a", "b", "c"] * 2)
+    result = classifier.export(str(tmp_path / "x.onnx"))
+    assert (result.file, result.classes) == (tmp_path / "x.onnx", 3)
+    (found,) = export.session(tmp_path / "x.onnx").run(["probabilities"], {"images": images})
+    np.testing.assert_allclose(found, classifier.predict_proba(images), atol=1e-4)
+    with pytest.raises(UserError, match="is a folder: name a file in it"):
+        classifier.export(tmp_path)
+    with pytest.raises(UserError, match="not fitted yet"):
+        FewShotClassifier(Pixels(3, 8)).export(tmp_path / "y.onnx")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "x.onnx"]

@@ -77,7 +77,7 @@ class _Graph(nn.Module):
 
 
 def export(
-    path: Path, predictor: Predictor, classes: Sequence[Any], reject_threshold: float
+    path: str | Path, predictor: Predictor, classes: Sequence[Any], reject_threshold: float
 ) -> Exported:
     """Writes the file, unless onnxruntime's answers differ from PyTorch's on random images.
 
@@ -88,6 +88,9 @@ def export(
         reject_threshold: Cosine distance beyond which an image belongs to no class.
     """
     check_installed()
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file in it")
     graph = _Graph(predictor).eval()
     size = predictor.image_size
     example = random_images(2, size + 3, size + 5, predictor.channels)

@@ -1,6 +1,6 @@
 """Prepared images through a network, batch by batch: embeddings, distances and probabilities."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,14 @@ def reader_of(backbone: Backbone, thumbnail: Callable[[Pixels], Any] | None = No
     """Reads images as the backbone takes them."""
     mean = backbone.pixel_mean
     return Reader(backbone.preprocess, backbone.image_size, len(mean), mean.device, thumbnail)
+
+
+def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Prepared]:
+    """The batches up to the first one after which `stop` says yes."""
+    for batch in batches:
+        yield batch
+        if stop():
+            return
 
 
 @torch.no_grad()

@@ -26,19 +26,17 @@ def export(
 
     from tadam.classify.classifier import FewShotClassifier
     from tadam.classify.export import check_installed
-    from tadam.classify.export import export as run
 
     check_installed()
     classifier = FewShotClassifier.load(file)
-    predictor, classes = classifier.predictor_, classifier.classes_.tolist()
     with err.status("writing and checking"):
-        result = run(onnx_file, predictor, classes, classifier.reject_threshold_)
+        result = classifier.export(onnx_file)
     speeds = None
     if benchmark:
         from tadam.benchmarks.exported import compare_speed
 
         with err.status("measuring"):
-            speeds = compare_speed(onnx_file, predictor)
+            speeds = compare_speed(onnx_file, classifier.predictor_)
     if as_json:
         found = {**asdict(result), "file": str(result.file)}
         print_json({**found, "benchmark": asdict(speeds)} if speeds else found)

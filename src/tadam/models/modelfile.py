@@ -135,8 +135,9 @@ def save_model(path: Path, model: Tadam, info: ModelInfo) -> None:
     write_tensors(path, model.state_dict(), info)
 
 
-def load_model(path: Path) -> tuple[Tadam, ModelInfo]:
-    """Reads a model, ready to evaluate."""
+def load_model(model: str | Path) -> tuple[Tadam, ModelInfo]:
+    """Reads a model, ready to evaluate: a shipped one by its name, a run folder's best, a file."""
+    path = find_model(model)
     tensors, info, raw = read_tensors(path)
     if "counters" in raw:
         raise UserError(f"{path} is the state of a training run: use {BEST} beside it")

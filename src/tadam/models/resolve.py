@@ -9,7 +9,7 @@ from torch import nn
 from tadam.errors import UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
-from tadam.models.modelfile import ModelInfo, default_model, find_model, load_model
+from tadam.models.modelfile import ModelInfo, default_model, load_model
 from tadam.nn.backbone import Backbone
 from tadam.nn.folded import FOLDED
 
@@ -39,7 +39,7 @@ def resolve_model(
     if isinstance(model, Tadam):
         found = _copied(model, device)
     elif model is None or isinstance(model, (str, Path)):
-        found, origin = load_model(find_model(default_model() if model is None else model))
+        found, origin = load_model(default_model() if model is None else model)
     else:
         raise UserError(
             f"model must be a name, a path, a Tadam or a Backbone, got {type(model).__name__}"
