@@ -21,6 +21,7 @@ from torch import Tensor
 from tadam.classify.labels import class_array, plain_labels
 from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import packed, unpacked
+from tadam.data.folder import named_like_image
 from tadam.errors import UserError
 from tadam.methods.tadam import build_model
 from tadam.metric import DISTANCES
@@ -186,7 +187,15 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    tensors, metadata = open_tensors(path)
+    try:
+        tensors, metadata = open_tensors(path)
+    except UserError:
+        kind = "a folder" if path.is_dir() else "an image"
+        if path.is_dir() or (path.is_file() and named_like_image(path)):
+            raise UserError(
+                f"{path} is {kind}, not a classifier: give a .tadam file, which 'tadam fit' writes"
+            ) from None
+        raise
     if MODEL_KEY in metadata:
         raise UserError(f"{path} is a model, not a classifier: fit a classifier with it as `model`")
     try:

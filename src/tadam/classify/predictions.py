@@ -47,6 +47,10 @@ class Prediction:
         """Number of the most probable class."""
         return int(self.probabilities.argmax())
 
+    def most_probable(self, count: int) -> list[int]:
+        """Numbers of the most probable classes, the likeliest first; all if there are fewer."""
+        return [int(k) for k in np.argsort(-self.probabilities, kind="stable")[:count]]
+
     @property
     def confidence(self) -> float:
         """Probability of the most probable class."""

@@ -13,24 +13,18 @@ import typer
 from rich.console import Console
 
 from tadam.cli.bench import bench
-from tadam.cli.classify import Strict, evaluate_classifier, fit, predict
 from tadam.cli.data import data_app
+from tadam.cli.evaluate import evaluate
 from tadam.cli.export import export
+from tadam.cli.fit import fit
 from tadam.cli.flags import with_flags
-from tadam.cli.options import DataDir, Device, Json, Recipe, TrainingOptions
+from tadam.cli.options import Json, Recipe, TrainingOptions
+from tadam.cli.predict import predict
 from tadam.cli.reproduce import reproduce_app
 from tadam.cli.sweep import sweep_app
 from tadam.cli.typer_app import App
-from tadam.errors import LostProcess, RunFailed, UserError
-from tadam.reports.terminal import (
-    alarm,
-    err,
-    out,
-    percent,
-    print_evaluation,
-    print_json,
-    progress_bar,
-)
+from tadam.errors import Interrupted, LostProcess, RunFailed, UserError
+from tadam.reports.terminal import alarm, err, out, percent, print_json
 from tadam.system.torchrun import place
 
 app = App(
@@ -43,10 +37,8 @@ app = App(
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
-app.command()(fit)
-app.command()(predict)
-app.command()(bench)
-app.command()(export)
+for command in (fit, predict, evaluate, export, bench):
+    app.command()(command)
 
 
 def main() -> None:
@@ -56,10 +48,17 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         app(prog_name="tadam")
+    except SystemExit as ended:
+        if ended.code == 130:  # Ctrl-C, of which Typer says nothing
+            err.print("stopped")
+        raise
     except UserError as error:
         _fail(str(error), 2)
     except (LostProcess, OSError, MemoryError) as error:
         _fail(str(error) or "out of memory", 1, alarm)
+    except Interrupted as stop:  # asked for, so no error, but not all that was wanted either
+        err.print(with_flags(str(stop)), soft_wrap=True)
+        sys.exit(1)
     except RunFailed as error:
         _fail(str(error), 1)
     except RuntimeError as error:
@@ -161,56 +160,6 @@ def train(
         f"weights in {result.folder / 'best.safetensors'}",
         soft_wrap=True,
     )
-
-
-@app.command()
-def evaluate(
-    context: typer.Context,
-    model: Annotated[
-        str, typer.Argument(help="A model's name, a run folder, a weights or a .tadam file.")
-    ],
-    folder: Annotated[
-        Path | None,
-        typer.Argument(help="For a .tadam file: labelled images, a sub-folder per class."),
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="For a model, e.g. fc100 or folder:PATH.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
-    shot: Annotated[int, typer.Option(help="Labelled images of a class.")] = 5,
-    tasks: Annotated[int, typer.Option(help="Random tasks.")] = 500,
-    queries: Annotated[int, typer.Option(help="Query images of a task.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Fixes the tasks.")] = 0,
-    device: Device = "auto",
-    data: DataDir = None,
-    strict: Strict = False,
-    as_json: Json = False,
-) -> None:
-    """Measure a model on random tasks, or what 'tadam fit' wrote on a labelled folder."""
-    if (folder is None) == (dataset is None):
-        raise UserError(
-            "a classifier is measured on a folder, 'tadam evaluate FILE.tadam FOLDER', a model on "
-            "a data set, 'tadam evaluate MODEL --dataset NAME': give one of the two"
-        )
-    if folder is not None:
-        for name in ("split", "way", "shot", "tasks", "queries", "seed"):
-            source = context.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                raise UserError(f"--{name} is for a model on a --dataset: leave it out here")
-        evaluate_classifier(Path(model), folder, strict, device, as_json)
-        return
-    assert dataset is not None
-    if strict:
-        raise UserError("--strict is for a classifier on a folder: leave it out here")
-    from tadam.evaluation.tasks import evaluate as run
-
-    with progress_bar("evaluating") as progress:
-        result = run(model, dataset, split, way, shot, tasks, queries, seed, device, progress)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        print_evaluation(result)
 
 
 @app.command()

@@ -3,14 +3,18 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tadam.cli.options import Force, check_outputs
+from tadam.cli.files import check_outputs
+from tadam.cli.options import Force
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json
+
+if TYPE_CHECKING:
+    from tadam.benchmarks.suite import Plan
 
 
 def bench(
@@ -38,20 +42,13 @@ def bench(
     file = Path(json_file) if json_file not in (None, "-") else None
     check_outputs([file] if file else [], force)
 
-    import torch
-
     from tadam.benchmarks.comparison import compare, differences
     from tadam.benchmarks.results import read_report
-    from tadam.benchmarks.suite import Plan, quick_plan, run
+    from tadam.benchmarks.suite import run
     from tadam.benchmarks.tables import comparison_table, machine_line, tables
     from tadam.system.files import write_text
 
-    threads = torch.get_num_threads() if threads is None else threads
-    plan = quick_plan(threads) if quick else Plan(threads)
-    if widths is not None:
-        plan = replace(plan, widths=_widths(widths))
-    if only is not None:
-        plan = replace(plan, parts=tuple(part.strip() for part in only.split(",")))
+    plan = _plan(widths, threads, only, quick)
     old = read_report(compare_with) if compare_with else None
     columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(
@@ -80,6 +77,20 @@ def bench(
         console.print(f"written: {file}", soft_wrap=True)
     elif json_file:
         print_json(report.to_json())
+
+
+def _plan(widths: str | None, threads: int | None, only: str | None, quick: bool) -> "Plan":
+    import torch
+
+    from tadam.benchmarks.suite import Plan, quick_plan
+
+    threads = torch.get_num_threads() if threads is None else threads
+    plan = quick_plan(threads) if quick else Plan(threads)
+    if widths is not None:
+        plan = replace(plan, widths=_widths(widths))
+    if only is not None:
+        plan = replace(plan, parts=tuple(part.strip() for part in only.split(",")))
+    return plan
 
 
 def _widths(text: str) -> tuple[int, ...]:

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.padding import Padding
 
-from tadam.cli.options import DataDir, Force, Json, check_outputs
+from tadam.cli.files import check_outputs
+from tadam.cli.options import DataDir, Force, Json
 from tadam.cli.typer_app import App
 from tadam.errors import RunFailed
 from tadam.reports.terminal import out, print_json, progress_bar

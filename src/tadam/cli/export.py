@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tadam.cli.options import Force, Json, check_outputs
+from tadam.cli.files import check_inputs, check_outputs
+from tadam.cli.options import Force, Json
 from tadam.reports.terminal import err, out, print_json
 
 
@@ -22,6 +23,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a classifier as ONNX: images in, probabilities out, checked against PyTorch."""
+    check_inputs([file])
     check_outputs([onnx_file], force, classifier=file)
 
     from tadam.classify.classifier import FewShotClassifier

@@ -1,7 +1,6 @@
 """Options that several commands share."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +29,9 @@ DataDir = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at a file that cannot be read, do not skip it.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
@@ -92,28 +94,3 @@ class JobOptions:
             if getattr(self, name) is not None:
                 raise UserError(f"`{name}` is for jobs on a cluster: add `ray`, or leave it out")
         return None
-
-
-def check_outputs(files: Sequence[Path], force: bool, classifier: Path | None = None) -> None:
-    """Refuses files that cannot or should not be written, before any work is done.
-
-    Args:
-        files: What a command is asked to write.
-        force: Whether existing files may be replaced.
-        classifier: The file that the command reads, which is not to be lost.
-    """
-    real = [os.path.realpath(file) for file in files]
-    for file in files:
-        if classifier and os.path.realpath(file) == os.path.realpath(classifier):
-            raise UserError(f"{file} is the classifier itself: choose another file")
-        if real.count(os.path.realpath(file)) > 1:
-            raise UserError(f"{file} is to be written twice: choose another file for one of them")
-        if file.is_dir():
-            raise UserError(f"{file} is a folder: name a file in it")
-        if file.exists() and not (force and file.is_file()):
-            raise UserError(f"{file} exists: choose another file, or add --force")
-        folder = next(parent for parent in file.absolute().parents if parent.exists())
-        if not folder.is_dir():
-            raise UserError(f"{file} cannot be written: {folder} is not a folder")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise UserError(f"{file} cannot be written: you may not write in {folder}")

@@ -55,10 +55,11 @@ def image_files(folder: Path) -> list[Path]:
 
 def _is_image(path: Path, folder: Path) -> bool:
     """Whether the name says so."""
-    return _named_like_one(path) and not _is_hidden(path, folder) and path.is_file()
+    return named_like_image(path) and not _is_hidden(path, folder) and path.is_file()
 
 
-def _named_like_one(path: Path) -> bool:
+def named_like_image(path: Path) -> bool:
+    """Whether the ending of the name is one of an image."""
     return path.suffix.lower() in EXTENSIONS
 
 
@@ -78,7 +79,7 @@ def left_out(folder: Path, used: Sequence[Path]) -> list[str]:
         if not path.is_file():
             reason = "links to folders or to nothing"
         else:
-            reason = "in no class" if _named_like_one(path) else "not named like images"
+            reason = "in no class" if named_like_image(path) else "not named like images"
         reasons.setdefault(reason, []).append(path.name)
     if not reasons:
         return []

