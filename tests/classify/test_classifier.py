@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from functools import partialmethod
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from tadam import FewShotClassifier, RunFailed, UserError
 from tadam.models.modelfile import save_model
 from tadam.nn.backbone import Backbone
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.nn.backbones.pixels import Pixels
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.folded import FoldedNetwork
@@ -646,3 +648,14 @@ def test_a_classifier_that_is_told_to_stop_keeps_the_batches_that_it_has_done(fi
     assert 64 < len(some) < len(whole) == 210
     assert [p.label for p in some] == [p.label for p in whole[: len(some)]]
     assert len(fitted.classify(images, stop=lambda: False)) == 210
+
+
+def test_python_is_warned_of_a_default_model_that_is_worse_for_want_of_an_extra(monkeypatch):
+    images, labels = blobs(2, 2)
+    monkeypatch.setattr(EfficientNetLite0, "is_installed", classmethod(lambda cls: False))
+    with pytest.warns(UserWarning, match=r"20 to 40 points.*'tadam-fewshot\[imagenet\]'") as told:
+        classifier = FewShotClassifier().fit(images, labels)
+    assert classifier.model_name_ == "fc100"
+    assert told[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        FewShotClassifier("fc100").fit(images, labels)

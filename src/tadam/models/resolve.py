@@ -1,6 +1,7 @@
 """The model that a user gives, by name, as a file or as an object, made ready for one task."""
 
 import copy
+import warnings
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 from tadam.errors import UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
-from tadam.models.modelfile import ModelInfo, default_model, load_model
+from tadam.models.modelfile import ModelInfo, default_model, load_model, what_is_missing
 from tadam.nn.backbone import Backbone
 from tadam.nn.folded import FOLDED
 
@@ -39,6 +40,8 @@ def resolve_model(
     if isinstance(model, Tadam):
         found = _copied(model, device)
     elif model is None or isinstance(model, (str, Path)):
+        if model is None and (advice := what_is_missing()):
+            warnings.warn(advice, stacklevel=3)  # of whoever calls fit
         found, origin = load_model(default_model() if model is None else model)
     else:
         raise UserError(
