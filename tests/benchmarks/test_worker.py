@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -32,7 +34,7 @@ def test_a_worker_uses_the_native_core_unless_told_otherwise() -> None:
 def test_variants_take_turns_after_a_round_that_does_not_count() -> None:
     calls: list[tuple[str, float]] = []
 
-    def variant(name: str):  # type: ignore[no-untyped-def]
+    def variant(name: str) -> Callable[..., Any]:
         def measure(seconds: float) -> float:
             calls.append((name, seconds))
             return float(len(calls))

@@ -133,7 +133,7 @@ def test_one_file_says_what_it_is_and_nothing_of_this_machine(exported) -> None:
     assert json.loads(about["classes"]) == CLASSES
     assert float(about["reject_threshold"]) == 3.25
     assert about["label_type"] == "str"
-    assert (about["format"], about["tadam_version"]) == (export.FORMAT, __version__)
+    assert (about["format"], about["tadam_version"]) == (export.ONNX_FORMAT, __version__)
     assert about["image_size"] == str(SIZE)
     (images,) = runtime.get_inputs()
     assert (images.name, images.type) == ("images", "tensor(uint8)")

@@ -34,9 +34,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "data"
     write_cifar100(root, train=6)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(cifar100, "IMAGES_PER_CLASS", 7)
+    monkeypatch.setattr(cifar100, "_IMAGES_PER_CLASS", 7)
     for path in cifar100.find(root):
-        monkeypatch.setitem(cifar100.MD5, path.name, md5(path))
+        monkeypatch.setitem(cifar100._MD5, path.name, md5(path))
     return root
 
 
@@ -101,17 +101,17 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """A server that publishes a small CIFAR-100, and the folder that it serves."""
     folder = tmp_path / "published"
     write_cifar100(folder, archive=True)
-    checksum = md5(folder / cifar100.ARCHIVE)
+    checksum = md5(folder / cifar100._ARCHIVE)
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
-    monkeypatch.setattr(cifar100, "IMAGES_PER_CLASS", 3)
-    monkeypatch.setitem(cifar100.MD5, cifar100.ARCHIVE, checksum)
+    monkeypatch.setattr(cifar100, "_IMAGES_PER_CLASS", 3)
+    monkeypatch.setitem(cifar100._MD5, cifar100._ARCHIVE, checksum)
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/{cifar100.ARCHIVE}"
-        source = replace(cifar100.FC100, downloads=(Download(url, cifar100.ARCHIVE, checksum),))
+        url = f"http://127.0.0.1:{server.server_port}/{cifar100._ARCHIVE}"
+        source = replace(cifar100.FC100, downloads=(Download(url, cifar100._ARCHIVE, checksum),))
         monkeypatch.setattr(catalogue, "SOURCES", (source, MINI_IMAGENET))
         yield folder
         server.shutdown()
@@ -121,16 +121,16 @@ def test_prepare_downloads_what_is_not_there(tadam, published: Path, tmp_path: P
     root = tmp_path / "new"
     result = tadam("data", "prepare", "fc100", "--data", root)
     assert "train: 60 classes, 180 images" in result.out
-    assert [path.name for path in root.iterdir()] == [cifar100.ARCHIVE]
-    (published / cifar100.ARCHIVE).unlink()  # it is not asked for again
+    assert [path.name for path in root.iterdir()] == [cifar100._ARCHIVE]
+    (published / cifar100._ARCHIVE).unlink()  # it is not asked for again
     assert tadam("data", "prepare", "fc100", "--data", root).code == 0
     assert tadam("data", "verify", "fc100", "--data", root).out == "fc100: all good\n"
 
 
 def test_a_download_that_fails_is_one_sentence(tadam, published: Path, tmp_path: Path) -> None:
-    (published / cifar100.ARCHIVE).unlink()
+    (published / cifar100._ARCHIVE).unlink()
     result = tadam("data", "prepare", "fc100", "--data", tmp_path / "new")
-    assert_one_sentence(result, "404", str(tmp_path / "new" / cifar100.ARCHIVE), code=1)
+    assert_one_sentence(result, "404", str(tmp_path / "new" / cifar100._ARCHIVE), code=1)
 
 
 def test_a_data_folder_that_cannot_be_written_is_one_sentence(

@@ -19,7 +19,8 @@ from tadam import FewShotClassifier
 from tadam.benchmarks import exported as benchmark
 from tadam.classify import export
 from tadam.config import Config
-from tadam.methods.tadam import InputSpec, build_model, initialise
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo, save_model
 from tadam.nn.conv_unit import initialise_convolutions
 
@@ -34,8 +35,8 @@ def folder(tmp_path_factory) -> Path:
     """photos/, and flowers.tadam, fitted to them with a conditioned network."""
     root = tmp_path_factory.mktemp("export")
     config, spec = Config().updated({"backbone": {"width": 16}}), InputSpec(3, 16, 0)
-    model = build_model(config, spec)
-    initialise(model, config, [110.0] * 3, [60.0] * 3)
+    model = Tadam.build(config, spec)
+    model.initialise(config, [110.0] * 3, [60.0] * 3)
     initialise_convolutions(model.backbone, "he", torch.Generator().manual_seed(0))
     with torch.no_grad():
         for name, parameter in model.named_parameters():

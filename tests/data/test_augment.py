@@ -1,8 +1,12 @@
 """Augmentation: mirrors, shifts and colours are what NumPy makes of them, each image its own."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from tadam.config import AugmentConfig
 from tadam.data.augment import augment
@@ -30,7 +34,9 @@ def shifts_and_flips(image: np.ndarray, pad: int) -> dict[tuple[int, int, bool],
         for dy in range(-pad, pad + 1)
         for dx in range(-pad, pad + 1)
     }
-    return {(*at, flip): c[:, ::-1] if flip else c for at, c in crops.items() for flip in (0, 1)}
+    return {
+        (*at, flip): c[:, ::-1] if flip else c for at, c in crops.items() for flip in (False, True)
+    }
 
 
 def outcomes(images: torch.Tensor, config: AugmentConfig) -> list[tuple[int, int, bool]]:
@@ -46,7 +52,7 @@ def outcomes(images: torch.Tensor, config: AugmentConfig) -> list[tuple[int, int
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_flip_is_exactly_a_mirror_and_falls_on_half_of_the_images(channels):
+def test_a_flip_is_exactly_a_mirror_and_falls_on_half_of_the_images(channels: int) -> None:
     images = random_images(200, 5, 7, channels)
     found = outcomes(images, AugmentConfig(flip=True))
     assert {(dy, dx) for dy, dx, _ in found} == {(0, 0)}
@@ -55,21 +61,21 @@ def test_a_flip_is_exactly_a_mirror_and_falls_on_half_of_the_images(channels):
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("flip", [False, True])
-def test_a_shift_is_a_crop_of_the_reflected_image(channels, flip):
+def test_a_shift_is_a_crop_of_the_reflected_image(channels: int, flip: bool) -> None:
     images = random_images(40, 9, 11, channels)
     found = outcomes(images, AugmentConfig(flip=flip, crop_padding=4))
     assert len(set(found)) > 20
     assert {f for *_, f in found} == ({0, 1} if flip else {0})
 
 
-def test_a_shift_beyond_the_image_goes_on_reflecting_as_numpy_does():
+def test_a_shift_beyond_the_image_goes_on_reflecting_as_numpy_does() -> None:
     images = random_images(40, 6, 6)
     batch = as_nhwc(augment(images, AugmentConfig(crop_padding=13), bits(0, 3, 0)))
     for before, after in zip(images.numpy(), batch, strict=True):
         assert any(np.array_equal(p, after) for p in shifts_and_flips(before, 13).values())
 
 
-def test_shifts_cover_their_range_and_are_independent_of_each_other():
+def test_shifts_cover_their_range_and_are_independent_of_each_other() -> None:
     found = np.array(outcomes(random_images(1500, 6, 6), AugmentConfig(flip=True, crop_padding=2)))
     for column, values in enumerate(([-2, -1, 0, 1, 2], [-2, -1, 0, 1, 2], [0, 1])):
         at, counts = np.unique(found[:, column], return_counts=True)
@@ -106,13 +112,13 @@ def reference_colours(images: np.ndarray, config: AugmentConfig) -> np.ndarray:
     ],
     ids=["brightness", "contrast", "saturation", "all"],
 )
-def test_colours_change_as_in_numpy(config, channels):
+def test_colours_change_as_in_numpy(config: AugmentConfig, channels: int) -> None:
     images = random_images(30, channels=channels)
     batch = as_nhwc(augment(images, config, bits(0, 3, 0)))
     np.testing.assert_allclose(batch, reference_colours(images.numpy(), config), atol=1e-2)
 
 
-def test_brightness_multiplies_each_image_by_its_own_factor_from_its_range():
+def test_brightness_multiplies_each_image_by_its_own_factor_from_its_range() -> None:
     images = torch.full((500, 2, 2, 3), 100, dtype=torch.uint8)
     batch = augment(images, AugmentConfig(brightness=0.4), bits(0, 3, 0))
     factors = batch[:, 0, 0, 0] / 100
@@ -121,15 +127,15 @@ def test_brightness_multiplies_each_image_by_its_own_factor_from_its_range():
     assert 1.39 < factors.max() <= 1.4
 
 
-def test_changed_colours_stay_between_0_and_255():
+def test_changed_colours_stay_between_0_and_255() -> None:
     images = random_images(200)
     unclipped = reference_colours(images.numpy().astype(np.float64) / 4 + 100, COLOURS)
     assert unclipped.max() < 255  # so that what reaches the limits below was clipped
     batch = augment(images, COLOURS, bits(0, 3, 0))
-    assert (batch.min(), batch.max()) == (0, 255)
+    assert (batch.min().item(), batch.max().item()) == (0, 255)
 
 
-def test_with_nothing_enabled_the_very_same_pixels_come_back():
+def test_with_nothing_enabled_the_very_same_pixels_come_back() -> None:
     images = random_images(4)
     batch = augment(images, AugmentConfig(), bits(0, 3, 0))
     assert batch.dtype == torch.uint8
@@ -137,7 +143,7 @@ def test_with_nothing_enabled_the_very_same_pixels_come_back():
     np.testing.assert_array_equal(as_nhwc(batch), images.numpy())
 
 
-def test_shifts_and_flips_leave_uint8_and_the_input_untouched():
+def test_shifts_and_flips_leave_uint8_and_the_input_untouched() -> None:
     images = random_images(4)
     before = images.clone()
     batch = augment(images, AugmentConfig(flip=True, crop_padding=2), bits(0, 3, 0))
@@ -151,23 +157,26 @@ def test_shifts_and_flips_leave_uint8_and_the_input_untouched():
     [AugmentConfig(), AugmentConfig(flip=True, crop_padding=2), COLOURS, EVERYTHING],
     ids=["nothing", "shift and flip", "colours", "everything"],
 )
-def test_the_batch_is_channels_last(config, channels):
+def test_the_batch_is_channels_last(config: AugmentConfig, channels: int) -> None:
     batch = augment(random_images(4, 6, 9, channels), config, bits(0, 3, 0))
     assert batch.shape == (4, channels, 6, 9)
     assert batch.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_the_source_fixes_the_result():
+def test_the_source_fixes_the_result() -> None:
     images = random_images(20)
     one = augment(images, EVERYTHING, bits(0, 3, 7))
     assert torch.equal(one, augment(images, EVERYTHING, bits(0, 3, 7)))
     assert not torch.equal(one, augment(images, EVERYTHING, bits(0, 3, 8)))
 
 
-def test_no_double_is_sent_to_the_device_because_apples_has_none(monkeypatch):
-    sent, real_to = [], torch.Tensor.to
+def test_no_double_is_sent_to_the_device_because_apples_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[torch.dtype] = []
+    real_to: Callable[..., Tensor] = torch.Tensor.to
 
-    def spying_to(self, *args, **kwargs):
+    def spying_to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         sent.append(self.dtype)
         return real_to(self, *args, **kwargs)
 
@@ -176,7 +185,7 @@ def test_no_double_is_sent_to_the_device_because_apples_has_none(monkeypatch):
     assert set(sent) == {torch.int64, torch.float32}
 
 
-def test_a_part_of_a_batch_fares_as_it_does_in_the_whole():
+def test_a_part_of_a_batch_fares_as_it_does_in_the_whole() -> None:
     images = random_images(20)
     whole = augment(images, EVERYTHING, bits(0, 3, 7))
     part = augment(images[5:12], EVERYTHING, bits(0, 3, 7), first=5, total=20)

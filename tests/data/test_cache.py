@@ -2,11 +2,18 @@
 
 import contextlib
 import io
+import shutil
+from collections.abc import Callable, Iterator
+from io import BufferedWriter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tadam.data import cache
+from tadam.data.store import ImageStore
 from tadam.errors import UserError
 from tadam.system.files import cache_dir
 
@@ -14,7 +21,7 @@ SHAPE = (5, 4, 4, 3)
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache(tmp_path, monkeypatch):
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -24,56 +31,57 @@ class Maker:
     def __init__(self, number: int = 1) -> None:
         self.number, self.calls = number, 0
 
-    def expected(self) -> np.ndarray:
+    def expected(self) -> npt.NDArray[np.uint8]:
         size = int(np.prod(SHAPE))
         return (np.arange(size) * self.number % 256).astype(np.uint8).reshape(SHAPE)
 
-    def __call__(self, out: np.ndarray) -> None:
+    def __call__(self, out: npt.NDArray[np.uint8]) -> None:
         self.calls += 1
         out[:] = self.expected()
 
 
-def get(maker: Maker) -> np.ndarray:
+def get(maker: Maker) -> npt.NDArray[np.uint8]:
     return cache.cached_array("x", SHAPE, maker)
 
 
-def cached_file() -> np.ndarray:
-    return np.load(cache_dir() / "x.npy")
+def cached_file() -> npt.NDArray[np.uint8]:
+    return np.asarray(np.load(cache_dir() / "x.npy"))
 
 
 @pytest.fixture(params=["in memory", "mapped"])
-def either(request, monkeypatch) -> None:
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs a test for small arrays and for large ones."""
     if request.param == "mapped":
         monkeypatch.setattr(cache, "LARGE", 10)
 
 
 @pytest.mark.usefixtures("either")
-def test_an_array_is_made_once_and_then_read():
+def test_an_array_is_made_once_and_then_read() -> None:
     maker = Maker()
     for _ in range(2):
         array = get(maker)
-        assert (array.shape, array.dtype) == (SHAPE, np.uint8)
+        assert array.shape == SHAPE
+        assert array.dtype == np.uint8
         np.testing.assert_array_equal(array, maker.expected())
     assert maker.calls == 1
     np.testing.assert_array_equal(cached_file(), maker.expected())
     assert [p.name for p in cache_dir().iterdir()] == ["x.npy"]
 
 
-def test_the_cache_wins_over_the_maker():
+def test_the_cache_wins_over_the_maker() -> None:
     get(Maker(1))
     other = Maker(2)
     np.testing.assert_array_equal(get(other), Maker(1).expected())
     assert other.calls == 0
 
 
-def test_names_do_not_share_an_array():
+def test_names_do_not_share_an_array() -> None:
     get(Maker(1))
     other = Maker(2)
     np.testing.assert_array_equal(cache.cached_array("y", SHAPE, other), other.expected())
 
 
-def npy(array: np.ndarray) -> bytes:
+def npy(array: npt.NDArray[np.uint8]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()
@@ -97,7 +105,7 @@ DAMAGED = {
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
 @pytest.mark.filterwarnings("ignore:Reading `.npy`")
-def test_a_damaged_file_is_made_anew(content):
+def test_a_damaged_file_is_made_anew(content: bytes) -> None:
     cache_dir().mkdir(parents=True)
     (cache_dir() / "x.npy").write_bytes(content)
     maker = Maker()
@@ -106,9 +114,9 @@ def test_a_damaged_file_is_made_anew(content):
     np.testing.assert_array_equal(cached_file(), maker.expected())
 
 
-def test_a_small_array_needs_no_cache_that_can_be_written(monkeypatch):
+def test_a_small_array_needs_no_cache_that_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
-    def read_only(path):
+    def read_only(path: Path) -> Iterator[None]:
         raise OSError(30, "Read-only file system")
         yield
 
@@ -119,20 +127,22 @@ def test_a_small_array_needs_no_cache_that_can_be_written(monkeypatch):
         assert maker.calls == calls
 
 
-def test_a_disk_that_fills_up_while_writing_leaves_no_half_written_cache(monkeypatch):
-    def full(file, array):
+def test_a_disk_that_fills_up_while_writing_leaves_no_half_written_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(file: BufferedWriter, array: npt.NDArray[np.uint8]) -> None:
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.np, "save", full)
+    monkeypatch.setattr(np, "save", full)
     maker = Maker()
     np.testing.assert_array_equal(get(maker), maker.expected())
     assert list(cache_dir().iterdir()) == []
 
 
 @pytest.mark.usefixtures("either")
-def test_a_maker_that_fails_leaves_nothing_behind():
-    def fail(out):
+def test_a_maker_that_fails_leaves_nothing_behind() -> None:
+    def fail(out: npt.NDArray[np.uint8]) -> None:
         raise UserError("cat.jpg is damaged")
 
     with pytest.raises(UserError, match="is damaged"):
@@ -140,7 +150,7 @@ def test_a_maker_that_fails_leaves_nothing_behind():
     assert not cache_dir().exists() or list(cache_dir().iterdir()) == []
 
 
-def test_only_an_array_beyond_large_is_mapped(monkeypatch):
+def test_only_an_array_beyond_large_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     size = int(np.prod(SHAPE))
     for limit, mapped in ((size, False), (size - 1, True)):
         monkeypatch.setattr(cache, "LARGE", limit)
@@ -151,16 +161,18 @@ def test_only_an_array_beyond_large_is_mapped(monkeypatch):
         (cache_dir() / "x.npy").unlink()
 
 
-def test_a_mapped_array_cannot_be_changed_by_mistake(monkeypatch):
+def test_a_mapped_array_cannot_be_changed_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LARGE", 10)
     with pytest.raises(ValueError, match="read-only"):
         get(Maker())[0] = 0
 
 
-def test_a_large_array_is_refused_when_the_disk_has_no_room(monkeypatch, tmp_path):
+def test_a_large_array_is_refused_when_the_disk_has_no_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(cache, "LARGE", 10)
     usage = type("Usage", (), {"free": 2**29})
-    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(UserError) as error:
         get(Maker())
     assert "0.5 GB free: make room, or choose a smaller image size" in str(error.value)
@@ -170,11 +182,11 @@ def test_a_large_array_is_refused_when_the_disk_has_no_room(monkeypatch, tmp_pat
 COUNTS = {"train": {"b": 2, "a": 1}, "test": {"c": 2}}
 
 
-def stores(maker, count=lambda: COUNTS):
+def stores(maker: Maker, count: Callable[..., Any] = lambda: COUNTS) -> dict[str, ImageStore]:
     return cache.cached_stores("x", SHAPE[1:], count, maker)
 
 
-def test_stores_are_counted_and_made_once_classes_in_order():
+def test_stores_are_counted_and_made_once_classes_in_order() -> None:
     for count in (lambda: COUNTS, lambda: pytest.fail("counted again")):
         maker = Maker()
         found = stores(maker, count)
@@ -184,15 +196,15 @@ def test_stores_are_counted_and_made_once_classes_in_order():
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"train": 3}', '{"train": {"a": "x"}}'])
-def test_damaged_counts_are_made_anew(content):
+def test_damaged_counts_are_made_anew(content: str) -> None:
     stores(Maker())
     (cache_dir() / "x.json").write_text(content)
     assert stores(Maker())["train"].counts.tolist() == [2, 1]
     assert '"b": 2' in (cache_dir() / "x.json").read_text()
 
 
-def test_counts_need_no_cache_that_can_be_written(monkeypatch):
-    def read_only(*_):
+def test_counts_need_no_cache_that_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_: Path | str) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(cache, "write_text", read_only)

@@ -9,11 +9,14 @@ import threading
 import time
 import warnings
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from PIL import Image, ImageFile
 
@@ -58,7 +61,9 @@ def corners(pixels: np.ndarray) -> np.ndarray:
     return pixels[[near, near, far, far], [near, far, near, far]].astype(int)
 
 
-def assert_colours(path: Path, expected, tolerance: int = 0) -> None:
+def assert_colours(
+    path: Path, expected: list[Any] | npt.NDArray[np.int64], tolerance: int = 0
+) -> None:
     got = corners(decode(path, SIZE))
     assert np.abs(got - np.array(expected)).max() <= tolerance, got
 
@@ -77,13 +82,15 @@ def assert_colours(path: Path, expected, tolerance: int = 0) -> None:
     ],
     ids=["jpeg", "progressive", "png", "webp", "bmp", "tiff", "tiff-lzw", "gif"],
 )
-def test_every_common_format_gives_its_colours(tmp_path, name, options, tolerance):
+def test_every_common_format_gives_its_colours(
+    tmp_path: Path, name: str, options: dict[str, Any], tolerance: int
+) -> None:
     path = tmp_path / name
     Image.fromarray(quadrants()).save(path, **options)
     assert_colours(path, list(QUADRANTS.values()), tolerance)
 
 
-def test_a_jpeg_of_two_pictures_gives_the_first_one(tmp_path):
+def test_a_jpeg_of_two_pictures_gives_the_first_one(tmp_path: Path) -> None:
     second = Image.new("RGB", (64, 64), "black")
     Image.fromarray(quadrants()).save(
         tmp_path / "a.jpg", format="MPO", save_all=True, append_images=[second], quality=95
@@ -94,17 +101,17 @@ def test_a_jpeg_of_two_pictures_gives_the_first_one(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.png", "a.tiff"])
-def test_of_an_animation_the_first_frame_counts(tmp_path, name):
+def test_of_an_animation_the_first_frame_counts(tmp_path: Path, name: str) -> None:
     frames = [Image.fromarray(quadrants()), Image.new("RGB", (64, 64), "black")]
-    options = {"lossless": True} if name == "a.webp" else {}
+    options: dict[str, Any] = {"lossless": True} if name == "a.webp" else {}
     frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], **options)
     with Image.open(tmp_path / name) as written:
-        assert written.n_frames == 2
+        assert getattr(written, "n_frames") == 2  # noqa: B009
     assert_colours(tmp_path / name, list(QUADRANTS.values()))
 
 
 #: What a viewer has to do to show the stored pixels upright, from the EXIF standard.
-UPRIGHT = {
+UPRIGHT: dict[int, Callable[..., Any]] = {
     1: lambda a: a,
     2: np.fliplr,
     3: lambda a: np.rot90(a, 2),
@@ -116,9 +123,12 @@ UPRIGHT = {
 }
 
 
-@pytest.mark.parametrize("orientation", UPRIGHT)
-@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
-def test_an_image_that_exif_says_is_turned_comes_out_upright(tmp_path, orientation, name):
+@pytest.mark.parametrize(
+    ("orientation", "name"), [(n, "a.jpg") for n in UPRIGHT] + [(6, "a.png"), (7, "a.png")]
+)
+def test_an_image_that_exif_says_is_turned_comes_out_upright(
+    tmp_path: Path, orientation: int, name: str
+) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     Image.fromarray(quadrants()).save(tmp_path / name, exif=exif, quality=95)
@@ -127,19 +137,19 @@ def test_an_image_that_exif_says_is_turned_comes_out_upright(tmp_path, orientati
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tiff"])
-def test_sixteen_bits_are_scaled_to_eight_by_257(tmp_path, name):
+def test_sixteen_bits_are_scaled_to_eight_by_257(tmp_path: Path, name: str) -> None:
     values = np.array([[0, 257 * 77], [257 * 200, 65535]], np.uint16)
     Image.fromarray(np.kron(values, np.ones((32, 32), np.uint16))).save(tmp_path / name)
     assert_colours(tmp_path / name, [[v] * 3 for v in (0, 77, 200, 255)])
 
 
-def test_a_floating_point_image_keeps_its_ratios(tmp_path):
+def test_a_floating_point_image_keeps_its_ratios(tmp_path: Path) -> None:
     values = np.kron(np.array([[0, 1], [2, 4]], np.float32), np.ones((32, 32), np.float32))
     Image.fromarray(values).save(tmp_path / "a.tiff")
     assert_colours(tmp_path / "a.tiff", [[v] * 3 for v in (0, 64, 128, 255)])
 
 
-def test_a_cmyk_jpeg_has_the_colours_of_its_inks(tmp_path):
+def test_a_cmyk_jpeg_has_the_colours_of_its_inks(tmp_path: Path) -> None:
     inks = np.zeros((64, 64, 4), np.uint8)
     inks[:32, :32] = (255, 0, 0, 0)  # cyan
     inks[:32, 32:] = (0, 255, 0, 0)  # magenta
@@ -150,7 +160,7 @@ def test_a_cmyk_jpeg_has_the_colours_of_its_inks(tmp_path):
     assert_colours(tmp_path / "a.jpg", expected, 8)
 
 
-def test_a_palette_gives_its_colours(tmp_path):
+def test_a_palette_gives_its_colours(tmp_path: Path) -> None:
     Image.fromarray(quadrants()).quantize(4).save(tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as written:
         assert written.mode == "P"
@@ -158,7 +168,7 @@ def test_a_palette_gives_its_colours(tmp_path):
 
 
 @pytest.mark.parametrize("transparency", ["index", "bytes"])
-def test_a_transparent_entry_of_a_palette_is_white(tmp_path, transparency):
+def test_a_transparent_entry_of_a_palette_is_white(tmp_path: Path, transparency: str) -> None:
     indices = np.kron(np.array([[0, 1], [2, 3]], np.uint8), np.ones((32, 32), np.uint8))
     image = Image.fromarray(indices, mode="P")
     image.putpalette([c for colour in QUADRANTS.values() for c in colour])
@@ -168,13 +178,13 @@ def test_a_transparent_entry_of_a_palette_is_white(tmp_path, transparency):
     assert_colours(tmp_path / "a.png", [red, (255, 255, 255), blue, grey])
 
 
-def test_a_transparent_colour_of_an_rgb_png_is_white(tmp_path):
+def test_a_transparent_colour_of_an_rgb_png_is_white(tmp_path: Path) -> None:
     Image.fromarray(quadrants()).save(tmp_path / "a.png", transparency=QUADRANTS["green"])
     red, _, blue, grey = QUADRANTS.values()
     assert_colours(tmp_path / "a.png", [red, (255, 255, 255), blue, grey])
 
 
-def test_rgba_is_blended_with_white(tmp_path):
+def test_rgba_is_blended_with_white(tmp_path: Path) -> None:
     alpha = np.kron(np.array([[255, 0], [51, 255]], np.uint8), np.ones((32, 32), np.uint8))
     Image.fromarray(np.dstack([quadrants(), alpha])).save(tmp_path / "a.png")
     red, _, blue, grey = QUADRANTS.values()
@@ -182,7 +192,7 @@ def test_rgba_is_blended_with_white(tmp_path):
     assert_colours(tmp_path / "a.png", [red, (255, 255, 255), faint, grey], 1)
 
 
-def test_grey_with_alpha_is_blended_with_white(tmp_path):
+def test_grey_with_alpha_is_blended_with_white(tmp_path: Path) -> None:
     grey = np.full((64, 64), 100, np.uint8)
     alpha = np.kron(np.array([[255, 0], [51, 255]], np.uint8), np.ones((32, 32), np.uint8))
     Image.fromarray(np.dstack([grey, alpha]), mode="LA").save(tmp_path / "a.png")
@@ -190,20 +200,22 @@ def test_grey_with_alpha_is_blended_with_white(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("a.png", 0), ("a.jpg", 3)])
-def test_greyscale_has_three_equal_channels(tmp_path, name, tolerance):
+def test_greyscale_has_three_equal_channels(tmp_path: Path, name: str, tolerance: int) -> None:
     values = np.kron(np.array([[0, 90], [180, 255]], np.uint8), np.ones((32, 32), np.uint8))
     Image.fromarray(values).save(tmp_path / name, quality=95)
     assert_colours(tmp_path / name, [[v] * 3 for v in (0, 90, 180, 255)], tolerance)
 
 
-def test_one_bit_is_black_and_white(tmp_path):
+def test_one_bit_is_black_and_white(tmp_path: Path) -> None:
     values = np.kron(np.array([[0, 255], [255, 0]], np.uint8), np.ones((32, 32), np.uint8))
     Image.fromarray(values).convert("1").save(tmp_path / "a.png")
     assert_colours(tmp_path / "a.png", [[v] * 3 for v in (0, 255, 255, 0)])
 
 
 @pytest.mark.parametrize("shape", [(64, 200), (200, 64)])
-def test_of_an_oblong_image_the_centre_square_is_kept(tmp_path, shape):
+def test_of_an_oblong_image_the_centre_square_is_kept(
+    tmp_path: Path, shape: tuple[int, int]
+) -> None:
     image = np.full((*shape, 3), 255, np.uint8)
     top, left = (shape[0] - 64) // 2, (shape[1] - 64) // 2
     image[top : top + 64, left : left + 64] = quadrants()
@@ -211,13 +223,13 @@ def test_of_an_oblong_image_the_centre_square_is_kept(tmp_path, shape):
     assert_colours(tmp_path / "a.png", list(QUADRANTS.values()))
 
 
-def test_an_image_of_one_pixel_is_enlarged(tmp_path):
+def test_an_image_of_one_pixel_is_enlarged(tmp_path: Path) -> None:
     Image.new("RGB", (1, 1), (10, 20, 30)).save(tmp_path / "a.png")
     assert (decode(tmp_path / "a.png", SIZE) == (10, 20, 30)).all()
 
 
 @pytest.mark.parametrize("side", [96, 600])  # 96 could shrink to fewer pixels than are wanted
-def test_a_jpeg_decoded_at_a_lower_scale_looks_like_the_whole(tmp_path, side):
+def test_a_jpeg_decoded_at_a_lower_scale_looks_like_the_whole(tmp_path: Path, side: int) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     smooth = Image.fromarray(noise).resize((side, side), Image.Resampling.BICUBIC)
     smooth.save(tmp_path / "a.jpg", quality=95, subsampling=0)
@@ -227,7 +239,7 @@ def test_a_jpeg_decoded_at_a_lower_scale_looks_like_the_whole(tmp_path, side):
 
 
 @pytest.mark.parametrize("orientation", UPRIGHT)
-def test_a_whole_image_keeps_every_pixel_upright(tmp_path, orientation):
+def test_a_whole_image_keeps_every_pixel_upright(tmp_path: Path, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     pixels = np.random.default_rng(0).integers(0, 256, (30, 50, 3), dtype=np.uint8)
@@ -238,7 +250,9 @@ def test_a_whole_image_keeps_every_pixel_upright(tmp_path, orientation):
         np.testing.assert_array_equal(upright(image, "image 0"), expected)
 
 
-def test_a_whole_jpeg_is_decoded_at_a_lower_scale_but_at_least_at_twice_the_size(tmp_path):
+def test_a_whole_jpeg_is_decoded_at_a_lower_scale_but_at_least_at_twice_the_size(
+    tmp_path: Path,
+) -> None:
     Image.fromarray(quadrants(600)).resize((800, 600)).save(tmp_path / "a.jpg", quality=95)
     height, width, _ = decode_upright(tmp_path / "a.jpg", SIZE).shape
     assert 2 * SIZE <= height < 600
@@ -246,7 +260,9 @@ def test_a_whole_jpeg_is_decoded_at_a_lower_scale_but_at_least_at_twice_the_size
     assert decode_upright(tmp_path / "a.jpg", 299).shape == (600, 800, 3)
 
 
-def test_a_very_large_whole_image_is_reduced_by_whole_pixels(tmp_path, monkeypatch):
+def test_a_very_large_whole_image_is_reduced_by_whole_pixels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LARGE_PIXELS", 1000)
     pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
@@ -257,8 +273,8 @@ def test_a_very_large_whole_image_is_reduced_by_whole_pixels(tmp_path, monkeypat
 
 
 def test_a_very_large_square_is_averaged_first_but_never_to_less_than_is_wanted(
-    tmp_path, monkeypatch
-):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     smooth = Image.fromarray(noise).resize((96, 96), Image.Resampling.BICUBIC)
     smooth.save(tmp_path / "a.png")
@@ -292,19 +308,21 @@ def images_of_many_kinds() -> dict[str, Image.Image]:
     }
 
 
-@pytest.mark.parametrize("large", [10**6, 500])  # as it is, and three by three pixels averaged
 @pytest.mark.parametrize("mode", images_of_many_kinds())
-def test_bands_make_no_difference(monkeypatch, mode, large):
-    image = images_of_many_kinds()[mode]
+def test_bands_make_no_difference(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    image, bands = images_of_many_kinds()[mode], module._BAND_PIXELS
     assert image.mode == mode
-    monkeypatch.setattr(module, "LARGE_PIXELS", large)
-    whole = upright(image, "image 0")
-    assert whole.shape == ((61, 47, 3) if large > 500 else (21, 16, 3))
-    monkeypatch.setattr(module, "_BAND_PIXELS", 400)
-    np.testing.assert_array_equal(upright(image, "image 0"), whole)
+    # as it is, and three by three pixels averaged
+    for large, shape in ((10**6, (61, 47, 3)), (500, (21, 16, 3))):
+        monkeypatch.setattr(module, "LARGE_PIXELS", large)
+        monkeypatch.setattr(module, "_BAND_PIXELS", bands)
+        whole = upright(image, "image 0")
+        assert whole.shape == shape
+        monkeypatch.setattr(module, "_BAND_PIXELS", 400)
+        np.testing.assert_array_equal(upright(image, "image 0"), whole)
 
 
-def test_each_of_the_65536_values_is_rounded_to_the_nearest_of_256():
+def test_each_of_the_65536_values_is_rounded_to_the_nearest_of_256() -> None:
     values = np.arange(65536, dtype=np.uint16).reshape(256, 256)
     expected = np.rint(values / 257)
     np.testing.assert_array_equal(upright(Image.fromarray(values), "image 0")[:, :, 1], expected)
@@ -333,7 +351,9 @@ print(peak() - before)
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize(("mode", "depth", "way"), [("I;16", 2, "square"), ("RGBA", 4, "whole")])
-def test_of_large_images_read_by_threads_one_is_in_memory_and_once(tmp_path, mode, depth, way):
+def test_of_large_images_read_by_threads_one_is_in_memory_and_once(
+    tmp_path: Path, mode: str, depth: int, way: str
+) -> None:
     side = 4600
     Image.new(mode, (side, side), 200).save(tmp_path / "a.png", compress_level=1)
     command = [sys.executable, "-c", PEAK, way, str(tmp_path / "a.png")]
@@ -342,11 +362,11 @@ def test_of_large_images_read_by_threads_one_is_in_memory_and_once(tmp_path, mod
     assert int(done.stdout) < depth * side**2 + 150 * 2**20
 
 
-def loads_at_once(monkeypatch, path: Path) -> int:
+def loads_at_once(monkeypatch: pytest.MonkeyPatch, path: Path) -> int:
     """How many of four threads are decoding at the same time."""
     inside, most, load = [], [], ImageFile.ImageFile.load
 
-    def slow_load(self):
+    def slow_load(self: ImageFile.ImageFile) -> Any:
         inside.append(id(self))
         most.append(len(inside))
         time.sleep(0.05)
@@ -369,7 +389,13 @@ def loads_at_once(monkeypatch, path: Path) -> int:
     ],
     ids=["png", "progressive", "baseline"],
 )
-def test_large_images_wait_for_each_other(tmp_path, monkeypatch, name, options, waits):
+def test_large_images_wait_for_each_other(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    options: dict[str, Any],
+    waits: bool,
+) -> None:
     Image.fromarray(quadrants(512)).save(tmp_path / name, **options)
     assert loads_at_once(monkeypatch, tmp_path / name) > 1
     monkeypatch.setattr(module, "LARGE_PIXELS", 200**2)
@@ -378,7 +404,9 @@ def test_large_images_wait_for_each_other(tmp_path, monkeypatch, name, options, 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_large_image_is_decoded_after_a_fork_too(tmp_path, monkeypatch):
+def test_a_large_image_is_decoded_after_a_fork_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LARGE_PIXELS", 1000)
     Image.fromarray(quadrants()).save(tmp_path / "a.png")
     decode(tmp_path / "a.png", SIZE)
@@ -391,7 +419,7 @@ def test_a_large_image_is_decoded_after_a_fork_too(tmp_path, monkeypatch):
         child.kill()
 
 
-def test_numbers_that_are_none_count_as_black(tmp_path):
+def test_numbers_that_are_none_count_as_black(tmp_path: Path) -> None:
     values = np.kron(
         np.array([[np.nan, 1], [np.inf, 4]], np.float32), np.ones((32, 32), np.float32)
     )
@@ -400,7 +428,7 @@ def test_numbers_that_are_none_count_as_black(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
-def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
     assert refusal(tmp_path / "a.png").endswith("is not a file: a pipe or a device holds no image")
 
@@ -415,7 +443,7 @@ def refusal(path: Path) -> str:
     return text
 
 
-def test_a_text_file_called_jpg_is_no_image(tmp_path):
+def test_a_text_file_called_jpg_is_no_image(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_text("not a picture")
     assert refusal(tmp_path / "a.jpg").endswith(
         "is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): remove or replace it"
@@ -424,8 +452,8 @@ def test_a_text_file_called_jpg_is_no_image(tmp_path):
 
 @pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "PCX", "ICO"])
 def test_a_format_that_is_not_promised_is_refused_whatever_the_file_is_called(
-    tmp_path, monkeypatch, kind
-):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     Image.fromarray(quadrants()).save(tmp_path / "a.png", format=kind)
 
     def run(*_: object, **__: object) -> None:
@@ -436,13 +464,13 @@ def test_a_format_that_is_not_promised_is_refused_whatever_the_file_is_called(
     assert "is not an image that can be read (JPEG, PNG" in refusal(tmp_path / "a.png")
 
 
-def test_an_empty_file_is_no_image(tmp_path):
+def test_an_empty_file_is_no_image(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     assert "is not an image that can be read" in refusal(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.gif", "a.bmp", "a.tiff"])
-def test_a_truncated_file_is_refused_not_filled_with_grey(tmp_path, name):
+def test_a_truncated_file_is_refused_not_filled_with_grey(tmp_path: Path, name: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / name)
     content = (tmp_path / name).read_bytes()
@@ -463,9 +491,9 @@ def png_header(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("side", [10_001, 12_000, 60_000])
 def test_an_image_that_would_unfold_to_gigabytes_is_refused_before_decoding(
-    tmp_path, monkeypatch, side
-):
-    def load(self):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int
+) -> None:
+    def load(self: ImageFile.ImageFile) -> None:
         raise AssertionError("decoding began")
 
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
@@ -475,24 +503,28 @@ def test_an_image_that_would_unfold_to_gigabytes_is_refused_before_decoding(
     )
 
 
-def test_a_file_too_large_to_be_an_image_is_not_even_opened(tmp_path, monkeypatch):
+def test_a_file_too_large_to_be_an_image_is_not_even_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", 2**20)
     with open(tmp_path / "a.png", "wb") as file:
         file.truncate(2**20 + 1)
     assert "is larger than 1 MB" in refusal(tmp_path / "a.png")
 
 
-def test_a_missing_file_is_not_called_damaged(tmp_path):
+def test_a_missing_file_is_not_called_damaged(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.png").endswith("cannot be opened: No such file or directory")
 
 
-def test_a_folder_is_not_called_damaged(tmp_path):
+def test_a_folder_is_not_called_damaged(tmp_path: Path) -> None:
     (tmp_path / "x.jpg").mkdir()
     assert refusal(tmp_path / "x.jpg").endswith("cannot be opened: Is a directory")
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.gif", "a.bmp", "a.webp"])
-def test_however_a_file_is_damaged_the_answer_is_an_image_or_one_sentence(tmp_path, name):
+def test_however_a_file_is_damaged_the_answer_is_an_image_or_one_sentence(
+    tmp_path: Path, name: str
+) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (20, 20, 3), dtype=np.uint8)
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -510,7 +542,7 @@ def test_however_a_file_is_damaged_the_answer_is_an_image_or_one_sentence(tmp_pa
             refusal(tmp_path / name)
 
 
-def test_pillows_warnings_do_not_reach_the_user(tmp_path):
+def test_pillows_warnings_do_not_reach_the_user(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png_header(12_000, 12_000))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -519,16 +551,20 @@ def test_pillows_warnings_do_not_reach_the_user(tmp_path):
             module.decode(tmp_path / "a.png", SIZE)
 
 
-def test_decoding_in_threads_leaves_the_programs_warnings_as_they_were(tmp_path, monkeypatch):
+def test_decoding_in_threads_leaves_the_programs_warnings_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # catch_warnings changes the whole process: two overlapping ones may never undo the change.
     Image.fromarray(quadrants()).save(tmp_path / "a.png")
-    before, during, real_open = list(warnings.filters), [], Image.open
+    before = list(warnings.filters)
+    during: list[Any] = []
+    real_open: Callable[..., Image.Image] = Image.open
 
-    def spying_open(*args, **kwargs):
+    def spying_open(*args: Any, **kwargs: Any) -> Image.Image:
         during.append(list(warnings.filters))
         return real_open(*args, **kwargs)
 
-    monkeypatch.setattr(module.Image, "open", spying_open)
+    monkeypatch.setattr(Image, "open", spying_open)
     threads = [threading.Thread(target=decode, args=(tmp_path / "a.png", SIZE)) for _ in range(4)]
     for thread in threads:
         thread.start()

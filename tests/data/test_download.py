@@ -4,10 +4,10 @@ import hashlib
 import random
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -90,16 +90,16 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _no_proxy_and_no_memory(monkeypatch) -> None:
+def _no_proxy_and_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     Server.ranges.clear()
 
 
 @pytest.fixture
-def get(server, tmp_path):
+def get(server: str, tmp_path: Path) -> Callable[..., Any]:
     """Fetches the file in a certain way."""
 
-    def run(way: str, md5: str = MD5, progress=None) -> Path:
+    def run(way: str, md5: str = MD5, progress: Callable[..., Any] | None = None) -> Path:
         url = f"{server}/{way}/file.tar.gz"
         return fetch(Download(url, "sub/file.tar.gz", md5), tmp_path, progress)
 
@@ -107,13 +107,13 @@ def get(server, tmp_path):
 
 
 @pytest.fixture
-def part(tmp_path) -> Path:
+def part(tmp_path: Path) -> Path:
     """Where a download that is not finished lies."""
     (tmp_path / "sub").mkdir()
     return tmp_path / "sub" / "file.tar.gz.part"
 
 
-def failure(call) -> str:
+def failure(call: Callable[..., Any]) -> str:
     """The one sentence of a download that failed."""
     with pytest.raises(RunFailed) as error:
         call()
@@ -125,7 +125,9 @@ def left(tmp_path: Path) -> list[str]:
     return sorted(p.name for p in tmp_path.rglob("*") if p.is_file())
 
 
-def test_a_file_arrives_whole_and_nothing_else_is_left(get, tmp_path):
+def test_a_file_arrives_whole_and_nothing_else_is_left(
+    get: Callable[..., Any], tmp_path: Path
+) -> None:
     calls = []
     path = get("file", progress=lambda *done: calls.append(done))
     assert path == tmp_path / "sub" / "file.tar.gz"
@@ -135,7 +137,9 @@ def test_a_file_arrives_whole_and_nothing_else_is_left(get, tmp_path):
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
 
 
-def test_a_file_that_is_there_is_neither_fetched_nor_touched(get, part):
+def test_a_file_that_is_there_is_neither_fetched_nor_touched(
+    get: Callable[..., Any], part: Path
+) -> None:
     path = part.with_suffix("")
     path.write_bytes(b"mine")
     assert get("file") == path
@@ -143,7 +147,9 @@ def test_a_file_that_is_there_is_neither_fetched_nor_touched(get, part):
     assert Server.ranges == []
 
 
-def test_a_download_goes_on_from_where_it_stopped(get, part, tmp_path):
+def test_a_download_goes_on_from_where_it_stopped(
+    get: Callable[..., Any], part: Path, tmp_path: Path
+) -> None:
     part.write_bytes(CONTENT[:300_000])
     calls = []
     assert get("file", progress=lambda *done: calls.append(done)).read_bytes() == CONTENT
@@ -153,7 +159,9 @@ def test_a_download_goes_on_from_where_it_stopped(get, part, tmp_path):
     assert left(tmp_path) == ["file.tar.gz"]
 
 
-def test_a_connection_that_ends_too_early_keeps_what_came_and_says_so(get, tmp_path):
+def test_a_connection_that_ends_too_early_keeps_what_came_and_says_so(
+    get: Callable[..., Any], tmp_path: Path
+) -> None:
     text = failure(lambda: get("cut"))
     assert "the connection ended 500,000 bytes too early" in text
     assert text.endswith(
@@ -165,18 +173,22 @@ def test_a_connection_that_ends_too_early_keeps_what_came_and_says_so(get, tmp_p
     assert Server.ranges == [None, "bytes=500000-"]
 
 
-def test_a_server_that_ignores_ranges_starts_the_file_anew(get, part):
+def test_a_server_that_ignores_ranges_starts_the_file_anew(
+    get: Callable[..., Any], part: Path
+) -> None:
     part.write_bytes(b"x" * 300_000)
     assert get("no-ranges").read_bytes() == CONTENT
     assert Server.ranges == ["bytes=300000-"]
 
 
-def test_a_server_that_does_not_tell_the_length_will_do(get):
+def test_a_server_that_does_not_tell_the_length_will_do(get: Callable[..., Any]) -> None:
     assert get("no-length").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("length", ["abc", "-5", "1.5", "9" * 5000])
-def test_a_length_that_is_none_counts_as_unknown(get, tmp_path, length):
+def test_a_length_that_is_none_counts_as_unknown(
+    get: Callable[..., Any], tmp_path: Path, length: str
+) -> None:
     calls = []
     path = get(f"odd-length/{length}", progress=lambda *done: calls.append(done))
     assert path.read_bytes() == CONTENT
@@ -184,18 +196,24 @@ def test_a_length_that_is_none_counts_as_unknown(get, tmp_path, length):
     assert left(tmp_path) == ["file.tar.gz"]
 
 
-def test_a_part_that_begins_nowhere_fails_by_its_checksum(get, part):
+def test_a_part_that_begins_nowhere_fails_by_its_checksum(
+    get: Callable[..., Any], part: Path
+) -> None:
     part.write_bytes(CONTENT[:1000])
     assert "is not the file that was published" in failure(lambda: get("odd-range"))
 
 
-def test_a_part_that_is_whole_already_is_put_in_place(get, part, tmp_path):
+def test_a_part_that_is_whole_already_is_put_in_place(
+    get: Callable[..., Any], part: Path, tmp_path: Path
+) -> None:
     part.write_bytes(CONTENT)
     assert get("file").read_bytes() == CONTENT
     assert left(tmp_path) == ["file.tar.gz"]
 
 
-def test_a_wrong_checksum_is_one_sentence_and_leaves_nothing(get, tmp_path):
+def test_a_wrong_checksum_is_one_sentence_and_leaves_nothing(
+    get: Callable[..., Any], tmp_path: Path
+) -> None:
     text = failure(lambda: get("file", md5="0" * 32))
     assert f"is not the file that was published (md5 {MD5}, not {'0' * 32})" in text
     assert text.endswith(
@@ -204,38 +222,48 @@ def test_a_wrong_checksum_is_one_sentence_and_leaves_nothing(get, tmp_path):
     assert left(tmp_path) == []
 
 
-def test_a_part_of_another_file_fails_once_and_then_starts_anew(get, part):
+def test_a_part_of_another_file_fails_once_and_then_starts_anew(
+    get: Callable[..., Any], part: Path
+) -> None:
     part.write_bytes(b"x" * 300_000)
     assert "is not the file that was published" in failure(lambda: get("file"))
     assert get("file").read_bytes() == CONTENT
 
 
-def test_a_file_cut_off_without_a_length_is_found_by_its_checksum(get, tmp_path):
+def test_a_file_cut_off_without_a_length_is_found_by_its_checksum(
+    get: Callable[..., Any], tmp_path: Path
+) -> None:
     assert "is not the file that was published" in failure(lambda: get("no-length-cut"))
     assert left(tmp_path) == []
 
 
 @pytest.mark.parametrize("way", ["page", "disguised-page"])
-def test_a_web_page_is_recognised_and_not_kept(get, tmp_path, way):
+def test_a_web_page_is_recognised_and_not_kept(
+    get: Callable[..., Any], tmp_path: Path, way: str
+) -> None:
     text = failure(lambda: get(way))
     assert "answered with a web page instead of the file" in text
     assert left(tmp_path) == []
 
 
 @pytest.mark.parametrize("way", ["page", "disguised-page"])
-def test_a_web_page_does_not_replace_half_a_download(get, part, way):
+def test_a_web_page_does_not_replace_half_a_download(
+    get: Callable[..., Any], part: Path, way: str
+) -> None:
     part.write_bytes(CONTENT[:1000])
     assert "web page" in failure(lambda: get(way))
     assert part.read_bytes() == CONTENT[:1000]
 
 
 @pytest.mark.parametrize(("way", "answer"), [("missing", "404 Not Found"), ("busy", "503")])
-def test_an_error_of_the_server_is_one_sentence(get, tmp_path, way, answer):
+def test_an_error_of_the_server_is_one_sentence(
+    get: Callable[..., Any], tmp_path: Path, way: str, answer: str
+) -> None:
     assert f"answered {answer}" in failure(lambda: get(way))
     assert left(tmp_path) == []
 
 
-def test_a_server_that_is_not_there_is_one_sentence(tmp_path):
+def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     gone = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     gone.server_close()
     url = f"http://127.0.0.1:{gone.server_port}/x"
@@ -244,7 +272,9 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path):
     assert "0 bytes in" in text
 
 
-def test_a_server_that_falls_silent_is_given_up(tmp_path, monkeypatch):
+def test_a_server_that_falls_silent_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"

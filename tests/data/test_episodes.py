@@ -1,12 +1,16 @@
 """Episodes: tasks are valid, uniform, a pure function of (seed, t), and bad requests are named."""
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stores import store_of
 from tadam.data.episodes import Episode, EpisodeSampler, auxiliary_batch, bits, uniforms
 from tadam.errors import UserError
 
@@ -23,7 +27,7 @@ def differ(a: Episode, b: Episode) -> bool:
 
 
 @st.composite
-def requests(draw):
+def requests(draw: Callable[..., Any]) -> tuple[Any, ...]:
     """Arguments of a sampler that can be served, with classes of unequal sizes."""
     way = draw(st.integers(2, 6))
     shot = draw(st.integers(1, 5))
@@ -36,9 +40,9 @@ def requests(draw):
 
 
 @given(requests(), st.integers(0, 10**9))
-def test_every_task_is_valid(make_store, request_, number):
+def test_every_task_is_valid(request_: tuple[Any, ...], number: int) -> None:
     counts, way, shot, queries, seed, balanced = request_
-    store = make_store(counts)
+    store = store_of(counts)
     task = EpisodeSampler(store, way, shot, queries, seed, balanced).task(number)
 
     classes = task.classes[0].tolist()
@@ -60,42 +64,42 @@ def test_every_task_is_valid(make_store, request_, number):
 
 
 @given(requests(), st.integers(0, 10**6))
-def test_seed_and_number_fix_a_task(make_store, request_, number):
+def test_seed_and_number_fix_a_task(request_: tuple[Any, ...], number: int) -> None:
     counts, *others = request_
-    one = EpisodeSampler(make_store(counts), *others)
-    other = EpisodeSampler(make_store(counts), *others)
+    one = EpisodeSampler(store_of(counts), *others)
+    other = EpisodeSampler(store_of(counts), *others)
     other.task(number + 1)  # what was drawn before does not matter
     assert_same(one.task(number), other.task(number))
 
 
 @given(seed=st.integers(0, 2**62), number=st.integers(0, 10**6), balanced=st.booleans())
-def test_another_number_or_seed_gives_another_task(make_store, seed, number, balanced):
+def test_another_number_or_seed_gives_another_task(seed: int, number: int, balanced: bool) -> None:
     # Tasks this large coincide by chance less than once in 10^30 times.
-    store = make_store([40] * 20)
+    store = store_of([40] * 20)
     task = EpisodeSampler(store, 5, 5, 30, seed, balanced).task(number)
     assert differ(task, EpisodeSampler(store, 5, 5, 30, seed, balanced).task(number + 1))
     assert differ(task, EpisodeSampler(store, 5, 5, 30, seed + 1, balanced).task(number))
 
 
 @given(requests(), st.integers(0, 1000), st.integers(1, 4))
-def test_a_batch_is_its_tasks_one_by_one(make_store, request_, first, count):
+def test_a_batch_is_its_tasks_one_by_one(request_: tuple[Any, ...], first: int, count: int) -> None:
     counts, *others = request_
-    sampler = EpisodeSampler(make_store(counts), *others)
+    sampler = EpisodeSampler(store_of(counts), *others)
     batch = sampler.batch(first, count)
     for name in FIELDS:
         rows = [getattr(sampler.task(first + i), name)[0] for i in range(count)]
         np.testing.assert_array_equal(getattr(batch, name), np.stack(rows), err_msg=name)
 
 
-def test_a_list_of_tasks_may_start_later(make_store):
-    sampler = EpisodeSampler(make_store([9, 9, 9]), way=2, shot=1, queries=3, seed=4)
+def test_a_list_of_tasks_may_start_later() -> None:
+    sampler = EpisodeSampler(store_of([9, 9, 9]), way=2, shot=1, queries=3, seed=4)
     later = sampler.starting_at(3).starting_at(2)
     assert_same(later.batch(1, 2), sampler.batch(6, 2))
     assert_same(sampler.task(0), EpisodeSampler(sampler.store, 2, 1, 3, seed=4).task(0))
 
 
-def test_the_remaining_queries_of_a_balanced_task_go_to_random_classes(make_store):
-    sampler = EpisodeSampler(make_store([9] * 4), 3, 1, 7, seed=0, balanced=True)
+def test_the_remaining_queries_of_a_balanced_task_go_to_random_classes() -> None:
+    sampler = EpisodeSampler(store_of([9] * 4), 3, 1, 7, seed=0, balanced=True)
     batch = sampler.batch(0, 600)
     extra = Counter(int(np.bincount(labels).argmax()) for labels in batch.query_labels)
     assert sum(extra.values()) == 600
@@ -103,15 +107,15 @@ def test_the_remaining_queries_of_a_balanced_task_go_to_random_classes(make_stor
         assert abs(extra[k] - 200) < 60
 
 
-def chi_square(counts, expected) -> float:
+def chi_square(counts: npt.NDArray[np.int64], expected: npt.NDArray[Any]) -> float:
     counts, expected = np.asarray(counts, float), np.asarray(expected, float)
     return float(((counts - expected) ** 2 / expected).sum())
 
 
 @pytest.mark.parametrize("balanced", [False, True])
-def test_tasks_are_uniform_over_classes_and_over_images(make_store, balanced):
+def test_tasks_are_uniform_over_classes_and_over_images(balanced: bool) -> None:
     sizes = np.array([8, 8, 12, 12, 20, 20, 9, 11])
-    store = make_store(sizes.tolist())
+    store = store_of(sizes.tolist())
     tasks = 2000
     batch = EpisodeSampler(store, 3, 2, 6, seed=1, balanced=balanced).batch(0, tasks)
 
@@ -131,8 +135,8 @@ def test_tasks_are_uniform_over_classes_and_over_images(make_store, balanced):
     assert chi_square(of_query, np.repeat(of_query_class / sizes, sizes)) < 140
 
 
-def test_pooled_queries_are_uniform_over_the_remaining_images_of_the_task(make_store):
-    sampler = EpisodeSampler(make_store([4, 10]), 2, 2, 3, seed=2)
+def test_pooled_queries_are_uniform_over_the_remaining_images_of_the_task() -> None:
+    sampler = EpisodeSampler(store_of([4, 10]), 2, 2, 3, seed=2)
     batch = sampler.batch(0, 3000)
     small = sum(
         int((classes[labels] == 0).sum())
@@ -142,33 +146,33 @@ def test_pooled_queries_are_uniform_over_the_remaining_images_of_the_task(make_s
     assert abs(small - 1800) < 150  # 4.5 standard deviations
 
 
-def test_a_pinned_task_shows_that_the_stream_has_not_changed(make_store):
-    pooled = EpisodeSampler(make_store([7, 8, 9, 10]), 3, 2, 5, seed=42).task(7)
-    balanced = EpisodeSampler(make_store([7, 8, 9, 10]), 3, 2, 5, seed=42, balanced=True).task(7)
+def test_a_pinned_task_shows_that_the_stream_has_not_changed() -> None:
+    pooled = EpisodeSampler(store_of([7, 8, 9, 10]), 3, 2, 5, seed=42).task(7)
+    balanced = EpisodeSampler(store_of([7, 8, 9, 10]), 3, 2, 5, seed=42, balanced=True).task(7)
     assert {f: getattr(pooled, f)[0].tolist() for f in FIELDS} == GOLDEN_POOLED
     assert {f: getattr(balanced, f)[0].tolist() for f in FIELDS} == GOLDEN_BALANCED
 
 
-def test_uniforms_are_the_doubles_that_numpy_makes_of_the_same_bits():
+def test_uniforms_are_the_doubles_that_numpy_makes_of_the_same_bits() -> None:
     ours = uniforms(bits(3, 1, 4), 1000)
     theirs = np.random.Generator(bits(3, 1, 4)).random(1000)
     np.testing.assert_array_equal(ours, theirs)
 
 
-def test_streams_of_one_seed_differ():
+def test_streams_of_one_seed_differ() -> None:
     draws = [uniforms(bits(0, stream, 0), 4).tolist() for stream in range(5)]
     assert len({tuple(d) for d in draws}) == 5
 
 
-def test_labels_of_an_auxiliary_batch_are_the_classes_of_its_rows(make_store):
-    store = make_store([1, 5, 2, 9])
+def test_labels_of_an_auxiliary_batch_are_the_classes_of_its_rows() -> None:
+    store = store_of([1, 5, 2, 9])
     rows, labels = auxiliary_batch(store, 500, seed=0, number=3)
     class_of_row = [k for k, n in enumerate([1, 5, 2, 9]) for _ in range(n)]
     assert labels.tolist() == [class_of_row[r] for r in rows]
 
 
-def test_an_auxiliary_batch_is_uniform_over_images_and_fixed_by_seed_and_number(make_store):
-    store = make_store([1, 5, 2, 9])
+def test_an_auxiliary_batch_is_uniform_over_images_and_fixed_by_seed_and_number() -> None:
+    store = store_of([1, 5, 2, 9])
     rows, _ = auxiliary_batch(store, 17_000, seed=0, number=3)
     # 16 degrees of freedom: beyond 39.3 once in 1000.
     assert chi_square(np.bincount(rows, minlength=17), np.full(17, 1000)) < 39.3
@@ -177,17 +181,17 @@ def test_an_auxiliary_batch_is_uniform_over_images_and_fixed_by_seed_and_number(
     assert (rows != auxiliary_batch(store, 17_000, seed=1, number=3)[0]).any()
 
 
-def test_too_few_classes_for_the_way_is_one_sentence(make_store):
+def test_too_few_classes_for_the_way_is_one_sentence() -> None:
     with pytest.raises(UserError) as error:
-        EpisodeSampler(make_store([9] * 4), 5, 1, 5, seed=0, source="the val split")
+        EpisodeSampler(store_of([9] * 4), 5, 1, 5, seed=0, source="the val split")
     assert str(error.value) == (
         "the val split has 4 classes, 5-way tasks need 5: add classes, or lower the way "
         "(episode.way to train, `way` to evaluate)"
     )
 
 
-def test_a_class_with_too_few_images_is_named(make_store):
-    store = make_store([9, 3, 9])
+def test_a_class_with_too_few_images_is_named() -> None:
+    store = store_of([9, 3, 9])
     with pytest.raises(UserError) as error:
         EpisodeSampler(store, 2, 5, 4, seed=0, source="folder:pets")
     assert str(error.value) == (
@@ -196,15 +200,15 @@ def test_a_class_with_too_few_images_is_named(make_store):
     )
 
 
-def test_balanced_queries_count_towards_what_a_class_needs(make_store):
-    store = make_store([9, 9, 6])
+def test_balanced_queries_count_towards_what_a_class_needs() -> None:
+    store = store_of([9, 9, 6])
     with pytest.raises(UserError, match=r"class 'c2' .* has 6 images, .* needs at least 7"):
         EpisodeSampler(store, 3, 5, 4, seed=0, balanced=True)
     EpisodeSampler(store, 3, 5, 3, seed=0, balanced=True).task(0)
 
 
-def test_more_queries_than_the_smallest_classes_leave_is_one_sentence(make_store):
-    store = make_store([6, 20, 7, 20])
+def test_more_queries_than_the_smallest_classes_leave_is_one_sentence() -> None:
+    store = store_of([6, 20, 7, 20])
     EpisodeSampler(store, 2, 5, 3, seed=0)  # c0 and c2 leave 1 + 2
     with pytest.raises(UserError) as error:
         EpisodeSampler(store, 2, 5, 4, seed=0)
@@ -216,9 +220,9 @@ def test_more_queries_than_the_smallest_classes_leave_is_one_sentence(make_store
 
 
 @pytest.mark.parametrize(("way", "shot", "queries"), [(1, 1, 1), (2, 0, 1), (2, 1, 0)])
-def test_a_task_needs_two_ways_a_shot_and_a_query(make_store, way, shot, queries):
+def test_a_task_needs_two_ways_a_shot_and_a_query(way: int, shot: int, queries: int) -> None:
     with pytest.raises(UserError, match="at least 2 ways, 1 shot and 1 query"):
-        EpisodeSampler(make_store([9] * 4), way, shot, queries, seed=0)
+        EpisodeSampler(store_of([9] * 4), way, shot, queries, seed=0)
 
 
 # Written down once. If they must change, every published number and every resumed run changes too.

@@ -2,21 +2,25 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tadam.data import folder as module
+from tadam.data.decode import Pixels, decode
 from tadam.data.folder import class_files, left_out, load_folder, split_names
+from tadam.data.store import ImageStore
 from tadam.errors import UserError
 
 SIZE = 16
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache(tmp_path, monkeypatch):
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -35,11 +39,11 @@ def make_folder(path: Path, counts: dict[str, int]) -> Path:
 
 
 @pytest.fixture
-def animals(tmp_path) -> Path:
+def animals(tmp_path: Path) -> Path:
     return make_folder(tmp_path / "animals", {"owl": 2, "cat": 3, "eel": 1, "dog": 2, "ant": 4})
 
 
-def message(call) -> str:
+def message(call: Callable[..., Any]) -> str:
     """The one sentence of a user's mistake."""
     with pytest.raises(UserError) as error:
         call()
@@ -50,7 +54,7 @@ def message(call) -> str:
 # Finding classes and files
 
 
-def test_classes_and_files_are_sorted_and_sub_folders_searched(animals):
+def test_classes_and_files_are_sorted_and_sub_folders_searched(animals: Path) -> None:
     (animals / "cat" / "more").mkdir()
     shutil.copy(animals / "cat" / "0.png", animals / "cat" / "more" / "9.PNG")
     (animals / "cat" / "notes.txt").write_text("not an image")
@@ -61,7 +65,7 @@ def test_classes_and_files_are_sorted_and_sub_folders_searched(animals):
     assert names == ["0.png", "1.png", "2.png", "more/9.PNG"]
 
 
-def test_hidden_folders_and_files_are_ignored(animals):
+def test_hidden_folders_and_files_are_ignored(animals: Path) -> None:
     make_folder(animals, {".thumbnails": 2, "cat/.trash": 2})
     (animals / "dog" / "._0.png").write_bytes(b"what macOS leaves on a memory stick")
     found = class_files(animals)
@@ -70,24 +74,24 @@ def test_hidden_folders_and_files_are_ignored(animals):
     assert [f.name for f in found["dog"]] == ["0.png", "1.png"]
 
 
-def test_a_hidden_folder_above_the_images_does_not_hide_them(tmp_path):
+def test_a_hidden_folder_above_the_images_does_not_hide_them(tmp_path: Path) -> None:
     path = make_folder(tmp_path / ".data" / "animals", {"cat": 2})
     assert len(class_files(path)["cat"]) == 2
 
 
-def test_a_folder_called_like_an_image_is_not_read_as_one(animals):
+def test_a_folder_called_like_an_image_is_not_read_as_one(animals: Path) -> None:
     (animals / "cat" / "x.jpg").mkdir()
     assert [f.name for f in class_files(animals)["cat"]] == ["0.png", "1.png", "2.png"]
 
 
-def test_a_file_is_no_folder_of_classes(tmp_path):
+def test_a_file_is_no_folder_of_classes(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     text = f"{tmp_path / 'a.png'} is a file: give a folder with a sub-folder for each class"
     assert message(lambda: class_files(tmp_path / "a.png")) == text
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
-def test_what_is_left_out_is_counted_in_one_sentence(animals, tmp_path):
+def test_what_is_left_out_is_counted_in_one_sentence(animals: Path, tmp_path: Path) -> None:
     used = [file for files in class_files(animals).values() for file in files]
     (animals / ".hidden").touch()
     (animals / "cat" / ".DS_Store").touch()
@@ -105,13 +109,13 @@ def test_what_is_left_out_is_counted_in_one_sentence(animals, tmp_path):
     ]
 
 
-def test_a_missing_folder_is_named(tmp_path):
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     text = message(lambda: class_files(tmp_path / "nowhere"))
     assert text.startswith(f"the image folder {tmp_path / 'nowhere'} does not exist")
 
 
 @pytest.mark.parametrize("loose_image", [False, True])
-def test_a_folder_without_sub_folders_is_told_what_to_do(tmp_path, loose_image):
+def test_a_folder_without_sub_folders_is_told_what_to_do(tmp_path: Path, loose_image: bool) -> None:
     folder = tmp_path / "loose"
     folder.mkdir()
     if loose_image:
@@ -120,7 +124,7 @@ def test_a_folder_without_sub_folders_is_told_what_to_do(tmp_path, loose_image):
     assert text == f"{folder} has no sub-folders: put each class's images in a folder of its own"
 
 
-def test_a_class_folder_without_images_is_named(animals):
+def test_a_class_folder_without_images_is_named(animals: Path) -> None:
     (animals / "bat").mkdir()
     (animals / "bat" / "notes.txt").touch()
     assert message(lambda: class_files(animals)).startswith(
@@ -143,34 +147,34 @@ def test_a_class_folder_without_images_is_named(animals):
     ],
 )
 def test_a_seed_deals_64_16_and_20_percent_but_five_classes_for_val_and_test_if_it_can(
-    tmp_path, classes, sizes
-):
+    tmp_path: Path, classes: int, sizes: tuple[int, int, int]
+) -> None:
     names = [f"c{k:03}" for k in range(classes)]
     splits = split_names(tmp_path, names, seed=0)
     assert tuple(len(splits[part]) for part in ("train", "val", "test")) == sizes
     assert sorted(splits["train"] + splits["val"] + splits["test"]) == names
 
 
-def test_the_split_is_fixed_by_the_seed_and_changes_with_it(tmp_path):
+def test_the_split_is_fixed_by_the_seed_and_changes_with_it(tmp_path: Path) -> None:
     names = [f"c{k:03}" for k in range(100)]
     splits = [split_names(tmp_path, names, seed) for seed in (0, 0, 1)]
     assert splits[0] == splits[1]
     assert splits[0] != splits[2]
 
 
-def test_a_pinned_split_shows_that_published_splits_stay_the_same(tmp_path):
+def test_a_pinned_split_shows_that_published_splits_stay_the_same(tmp_path: Path) -> None:
     splits = split_names(tmp_path, list("abcdefghij"), seed=0)
     assert splits == GOLDEN_SPLIT
 
 
-def test_fewer_than_three_classes_cannot_be_split(tmp_path):
+def test_fewer_than_three_classes_cannot_be_split(tmp_path: Path) -> None:
     text = message(lambda: split_names(tmp_path, ["cat", "dog"], seed=0))
     assert text == (
         f"{tmp_path} has 2 classes, a train/val/test split needs at least 3: add classes"
     )
 
 
-def test_a_split_file_is_honoured_whatever_the_seed(animals):
+def test_a_split_file_is_honoured_whatever_the_seed(animals: Path) -> None:
     (animals / "splits.toml").write_text(
         'test = ["dog"]\ntrain = ["owl", "ant"]\nval = ["cat"]\n'  # eel is left out
     )
@@ -208,13 +212,15 @@ def test_a_split_file_is_honoured_whatever_the_seed(animals):
         ("train = [", "is not valid TOML"),
     ],
 )
-def test_a_mistake_in_the_split_file_is_one_sentence(animals, text, expected):
+def test_a_mistake_in_the_split_file_is_one_sentence(
+    animals: Path, text: str, expected: str
+) -> None:
     (animals / "splits.toml").write_text(text)
     sentence = message(lambda: load_folder(animals, SIZE, 0))
     assert sentence.startswith(f"{animals / 'splits.toml'} {expected}")
 
 
-def test_a_split_file_that_is_no_text_is_one_sentence(animals):
+def test_a_split_file_that_is_no_text_is_one_sentence(animals: Path) -> None:
     (animals / "splits.toml").write_bytes(b"\xff\xfe\x00")
     assert "is not valid TOML" in message(lambda: load_folder(animals, SIZE, 0))
 
@@ -222,7 +228,7 @@ def test_a_split_file_that_is_no_text_is_one_sentence(animals):
 # Reading the images
 
 
-def test_every_image_is_in_its_class_in_its_split(animals):
+def test_every_image_is_in_its_class_in_its_split(animals: Path) -> None:
     stores = load_folder(animals, SIZE, seed=0)
     labels = {"owl": 0, "cat": 1, "eel": 2, "dog": 3, "ant": 4}
     counts = {"owl": 2, "cat": 3, "eel": 1, "dog": 2, "ant": 4}
@@ -237,38 +243,38 @@ def test_every_image_is_in_its_class_in_its_split(animals):
     assert sorted(seen) == sorted(labels)
 
 
-def test_image_size_0_means_the_default(animals):
+def test_image_size_0_means_the_default(animals: Path) -> None:
     stores = load_folder(animals, 0, seed=0)
     assert {s.images.shape[1:] for s in stores.values()} == {(84, 84, 3)}
 
 
-def test_progress_is_told_after_every_image(animals):
+def test_progress_is_told_after_every_image(animals: Path) -> None:
     calls = []
     load_folder(animals, SIZE, seed=0, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(i, 12) for i in range(1, 13)]
 
 
 @pytest.fixture
-def decoded(monkeypatch) -> list[Path]:
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were decoded, as it goes on."""
-    paths, real_decode = [], module.decode
+    paths: list[Path] = []
 
-    def spying_decode(path, size):
+    def spying_decode(path: Path, size: int) -> Pixels:
         paths.append(path)
-        return real_decode(path, size)
+        return decode(path, size)
 
     monkeypatch.setattr(module, "decode", spying_decode)
     return paths
 
 
-def assert_same_stores(one, other) -> None:
+def assert_same_stores(one: dict[str, ImageStore], other: dict[str, ImageStore]) -> None:
     assert list(one) == list(other)
     for part in one:
         assert one[part].class_names == other[part].class_names
         np.testing.assert_array_equal(one[part].images, other[part].images)
 
 
-def test_a_second_load_decodes_nothing(animals, decoded):
+def test_a_second_load_decodes_nothing(animals: Path, decoded: list[Any]) -> None:
     first = load_folder(animals, SIZE, seed=0)
     assert len(decoded) == 12
     assert_same_stores(first, load_folder(animals, SIZE, seed=0))
@@ -293,7 +299,9 @@ def add_image(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [replace_image, touch_image, rename_image, add_image])
-def test_a_change_to_a_file_is_noticed(animals, decoded, change):
+def test_a_change_to_a_file_is_noticed(
+    animals: Path, decoded: list[Any], change: Callable[..., Any]
+) -> None:
     load_folder(animals, SIZE, seed=0)
     before = len(decoded)
     change(animals)
@@ -303,7 +311,7 @@ def test_a_change_to_a_file_is_noticed(animals, decoded, change):
     assert_same_stores(stores, load_folder(animals, SIZE, seed=0))
 
 
-def test_another_size_or_folder_is_another_cache(animals, decoded):
+def test_another_size_or_folder_is_another_cache(animals: Path, decoded: list[Any]) -> None:
     load_folder(animals, SIZE, seed=0)
     assert load_folder(animals, 20, seed=0)["train"].image_size == 20
     load_folder(animals, SIZE, seed=0)  # the one has not driven out the other
@@ -313,14 +321,16 @@ def test_another_size_or_folder_is_another_cache(animals, decoded):
     assert len(decoded) == 36
 
 
-def test_a_relative_path_and_an_absolute_one_share_the_cache(animals, decoded, monkeypatch):
+def test_a_relative_path_and_an_absolute_one_share_the_cache(
+    animals: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     load_folder(animals, SIZE, seed=0)
     monkeypatch.chdir(animals.parent)
     load_folder(Path("animals"), SIZE, seed=0)
     assert len(decoded) == 12
 
 
-def test_a_damaged_image_is_named_and_nothing_is_cached(animals, tmp_path):
+def test_a_damaged_image_is_named_and_nothing_is_cached(animals: Path, tmp_path: Path) -> None:
     (animals / "dog" / "1.png").write_text("woof")
     text = message(lambda: load_folder(animals, SIZE, seed=0))
     assert text.startswith(f"{animals / 'dog' / '1.png'} is not an image")
@@ -328,7 +338,7 @@ def test_a_damaged_image_is_named_and_nothing_is_cached(animals, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has Unicode names only")
-def test_a_file_name_that_is_not_utf8_is_no_obstacle(animals):
+def test_a_file_name_that_is_not_utf8_is_no_obstacle(animals: Path) -> None:
     name = os.fsdecode(b"caf\xe9.png")
     try:
         shutil.copy(animals / "cat" / "0.png", animals / "cat" / name)

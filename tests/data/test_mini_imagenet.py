@@ -3,9 +3,12 @@
 import pickle
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from data_files import MINI_IMAGENET, damage, mini_imagenet_pixels, write_mini_imagenet
@@ -15,26 +18,26 @@ from tadam.data.catalogue import load_splits, verify
 from tadam.errors import UserError
 
 CONFIG = DataConfig("mini_imagenet")
-PUBLISHED = mini_imagenet.EXPECTED
+PUBLISHED = mini_imagenet._EXPECTED
 FORMS = ["pkl", "npz", "csv"]
 
 
 @pytest.fixture(autouse=True)
-def root(tmp_path, monkeypatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty data folder and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     expected = {split: (len(names), 3 * len(names)) for split, names in MINI_IMAGENET.items()}
-    monkeypatch.setattr(mini_imagenet, "EXPECTED", expected)
+    monkeypatch.setattr(mini_imagenet, "_EXPECTED", expected)
     return tmp_path / "data"
 
 
 @pytest.fixture(params=FORMS)
-def folder(request, root) -> Path:
+def folder(request: pytest.FixtureRequest, root: Path) -> Path:
     return write_mini_imagenet(root, request.param)
 
 
-def message(call=lambda: load_splits(CONFIG)) -> str:
+def message(call: Callable[..., Any] = lambda: load_splits(CONFIG)) -> str:
     """The one sentence of a user's mistake."""
     with pytest.raises(UserError) as error:
         call()
@@ -43,7 +46,7 @@ def message(call=lambda: load_splits(CONFIG)) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_image_is_in_its_class_and_split(root, form):
+def test_every_image_is_in_its_class_and_split(root: Path, form: str) -> None:
     write_mini_imagenet(root, form)
     for _ in range(2):  # read, then from the cache
         stores = load_splits(CONFIG)
@@ -56,7 +59,7 @@ def test_every_image_is_in_its_class_and_split(root, form):
             assert (store.counts == 3).all()
 
 
-def test_a_complete_form_is_preferred_to_an_incomplete_one(root):
+def test_a_complete_form_is_preferred_to_an_incomplete_one(root: Path) -> None:
     folder = write_mini_imagenet(root, "csv")
     write_mini_imagenet(root, "pkl")
     assert [p.suffix for p in mini_imagenet.find(root)] == [".pkl"] * 3
@@ -64,14 +67,14 @@ def test_a_complete_form_is_preferred_to_an_incomplete_one(root):
     assert [p.suffix for p in mini_imagenet.find(root)] == [".csv"] * 3
 
 
-def test_a_second_load_reads_no_pixels(folder, monkeypatch):
+def test_a_second_load_reads_no_pixels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_splits(CONFIG)
     monkeypatch.setattr(mini_imagenet, "_read", lambda *_: pytest.fail("read again"))
     monkeypatch.setattr("tadam.data.folder.decode", lambda *_: pytest.fail("decoded again"))
     load_splits(CONFIG)
 
 
-def test_a_changed_file_is_noticed(root, folder):
+def test_a_changed_file_is_noticed(root: Path, folder: Path) -> None:
     load_splits(CONFIG)
     form = mini_imagenet.find(root)[0].suffix[1:]
     shutil.rmtree(folder)
@@ -79,7 +82,7 @@ def test_a_changed_file_is_noticed(root, folder):
     assert load_splits(CONFIG)["val"].counts.tolist() == [4]
 
 
-def test_every_form_can_be_had_at_any_size(folder):
+def test_every_form_can_be_had_at_any_size(folder: Path) -> None:
     full = load_splits(CONFIG)["val"].images
     small = load_splits(DataConfig("mini_imagenet", image_size=28))["val"].images
     assert small.shape == (len(full), 28, 28, 3)
@@ -87,7 +90,7 @@ def test_every_form_can_be_had_at_any_size(folder):
     assert np.abs(small - means).mean() < 0.25 * np.abs(small - means[::-1]).mean()
 
 
-def test_without_files_the_sentence_says_what_to_put_where(root):
+def test_without_files_the_sentence_says_what_to_put_where(root: Path) -> None:
     assert message() == (
         f"mini_imagenet is not in {root}: put mini-imagenet/mini-imagenet-cache-"
         "{train,val,test}.pkl (or few-shot-*.npz, or Ravi's *.csv with images/) there, or choose "
@@ -95,11 +98,11 @@ def test_without_files_the_sentence_says_what_to_put_where(root):
     )
 
 
-def test_good_files_are_verified(folder):
+def test_good_files_are_verified(folder: Path) -> None:
     assert verify("mini_imagenet") == []
 
 
-def test_verifying_reads_the_files_whatever_is_in_the_cache(root, folder):
+def test_verifying_reads_the_files_whatever_is_in_the_cache(root: Path, folder: Path) -> None:
     load_splits(CONFIG)
     assert verify("mini_imagenet") == []
     path = mini_imagenet.find(root)[1]
@@ -110,14 +113,14 @@ def test_verifying_reads_the_files_whatever_is_in_the_cache(root, folder):
     assert problem.startswith(f"{path} is ")
 
 
-def test_verifying_counts_classes_and_images(folder, monkeypatch):
-    monkeypatch.setitem(mini_imagenet.EXPECTED, "val", (16, 9600))
+def test_verifying_counts_classes_and_images(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(mini_imagenet._EXPECTED, "val", (16, 9600))
     assert verify("mini_imagenet") == [
         f"val of {folder} has 1 classes and 3 images, not 16 and 9,600: get it again"
     ]
 
 
-def test_the_published_counts_are_64_16_and_20_classes_of_600_images():
+def test_the_published_counts_are_64_16_and_20_classes_of_600_images() -> None:
     assert PUBLISHED == {"train": (64, 64 * 600), "val": (16, 16 * 600), "test": (20, 20 * 600)}
 
 
@@ -131,11 +134,11 @@ def write_pickle(folder: Path, content: object) -> Path:
 
 
 class Attack:
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         return print, ("run",)
 
 
-def test_a_malicious_pickle_is_one_sentence(root, capsys):
+def test_a_malicious_pickle_is_one_sentence(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_pickle(write_mini_imagenet(root, "pkl"), {"image_data": Attack()})
     text = message()
     assert text.startswith(f"{path} asks for ")
@@ -167,14 +170,16 @@ GOOD = np.zeros((4, 84, 84, 3), np.uint8)
     ],
     ids=range(14),
 )
-def test_a_pickle_of_something_else_is_one_sentence(root, content):
+def test_a_pickle_of_something_else_is_one_sentence(
+    root: Path, content: dict[str, Any] | list[npt.NDArray[np.uint8]]
+) -> None:
     path = write_pickle(write_mini_imagenet(root, "pkl"), content)
     assert message() == (
         f"{path} holds something else than mini-ImageNet at 84 pixels: get it again"
     )
 
 
-def test_a_class_in_two_splits_is_one_sentence(root):
+def test_a_class_in_two_splits_is_one_sentence(root: Path) -> None:
     folder = write_mini_imagenet(root, "pkl")
     write_pickle(folder, {"image_data": GOOD, "class_dict": {"n03": [0, 1]}})
     assert message() == (f"class 'n03' is in train and in val of {folder}: a class is in one split")
@@ -199,7 +204,7 @@ def npz(folder: Path) -> Path:
     ],
     ids=["no targets", "too few", "floats", "text", "a number", "pickled objects"],
 )
-def test_an_npz_of_something_else_is_one_sentence(root, arrays):
+def test_an_npz_of_something_else_is_one_sentence(root: Path, arrays: dict[str, Any]) -> None:
     path = npz(write_mini_imagenet(root, "npz"))
     np.savez(path, **arrays)
     assert message() == (
@@ -207,7 +212,7 @@ def test_an_npz_of_something_else_is_one_sentence(root, arrays):
     )
 
 
-def test_a_malicious_npz_is_one_sentence(root, capsys):
+def test_a_malicious_npz_is_one_sentence(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = npz(write_mini_imagenet(root, "npz"))
     np.savez(path, features=np.array([Attack()], dtype=object), targets=np.zeros(1, int))
     assert message().startswith(f"{path} holds something else than mini-ImageNet")
@@ -215,7 +220,7 @@ def test_a_malicious_npz_is_one_sentence(root, capsys):
 
 
 @pytest.mark.parametrize("form", ["pkl", "npz"])
-def test_a_truncated_file_is_one_sentence(root, form):
+def test_a_truncated_file_is_one_sentence(root: Path, form: str) -> None:
     write_mini_imagenet(root, form)
     path = mini_imagenet.find(root)[1]
     path.write_bytes(path.read_bytes()[:1000])
@@ -223,13 +228,17 @@ def test_a_truncated_file_is_one_sentence(root, form):
 
 
 @pytest.mark.parametrize("form", ["pkl", "npz"])
-def test_a_file_that_is_too_large_is_one_sentence(root, form, monkeypatch):
+def test_a_file_that_is_too_large_is_one_sentence(
+    root: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_mini_imagenet(root, form)
     monkeypatch.setattr(mini_imagenet, "_LARGEST", 30_000)
     assert message().endswith(("such a file can have: get it again", "can hold: get it again"))
 
 
-def test_a_small_npz_that_unfolds_to_much_is_one_sentence(root, monkeypatch):
+def test_a_small_npz_that_unfolds_to_much_is_one_sentence(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = npz(write_mini_imagenet(root, "npz"))
     np.savez_compressed(path, features=np.zeros((4000, 84, 84, 3), np.uint8), targets=[0])
     assert path.stat().st_size < 2**20
@@ -237,7 +246,7 @@ def test_a_small_npz_that_unfolds_to_much_is_one_sentence(root, monkeypatch):
     assert "unfolds to more" in message()
 
 
-def test_an_npz_that_lies_about_its_size_is_one_sentence(root):
+def test_an_npz_that_lies_about_its_size_is_one_sentence(root: Path) -> None:
     path = npz(write_mini_imagenet(root, "npz"))
     with zipfile.ZipFile(path) as archive:
         header = archive.read("features.npy")[:128]
@@ -251,11 +260,11 @@ def test_an_npz_that_lies_about_its_size_is_one_sentence(root):
 
 
 @pytest.fixture
-def listed(root) -> Path:
+def listed(root: Path) -> Path:
     return write_mini_imagenet(root, "csv")
 
 
-def test_a_list_without_the_images_is_one_sentence(listed):
+def test_a_list_without_the_images_is_one_sentence(listed: Path) -> None:
     shutil.rmtree(listed / "images")
     assert message() == (
         f"{listed / 'images'} is not there: it is to hold the images that the CSVs list"
@@ -263,7 +272,7 @@ def test_a_list_without_the_images_is_one_sentence(listed):
 
 
 @pytest.mark.parametrize("name", ["n0400000.png", "../val.csv", "/etc/passwd", ""])
-def test_an_image_that_is_listed_but_not_there_is_one_sentence(listed, name):
+def test_an_image_that_is_listed_but_not_there_is_one_sentence(listed: Path, name: str) -> None:
     (listed / "val.csv").write_text(f"filename,label\n{name},n04\n")
     text = message()
     assert text == f"{listed / 'val.csv'} lists {name!r}, which is not in {listed / 'images'}"
@@ -271,30 +280,30 @@ def test_an_image_that_is_listed_but_not_there_is_one_sentence(listed, name):
 
 
 @pytest.mark.parametrize("content", [b"a,b\nn0400000.jpg,n04\n", b"filename\nx\n", b"\xff\xfe\x00"])
-def test_a_list_of_something_else_is_one_sentence(listed, content):
+def test_a_list_of_something_else_is_one_sentence(listed: Path, content: bytes) -> None:
     (listed / "val.csv").write_bytes(content)
     assert message() == (f"{listed / 'val.csv'} must be a CSV file with columns filename and label")
 
 
-def test_an_image_without_a_label_is_one_sentence(listed):
+def test_an_image_without_a_label_is_one_sentence(listed: Path) -> None:
     name = next((listed / "images").iterdir()).name
     (listed / "val.csv").write_text(f"filename,label\n{name}\n")
     assert message() == f"{listed / 'val.csv'} has no label for {name!r}: get it again"
 
 
 @pytest.mark.parametrize("content", ["", "filename,label\n"])
-def test_an_empty_list_is_one_sentence(listed, content):
+def test_an_empty_list_is_one_sentence(listed: Path, content: str) -> None:
     (listed / "val.csv").write_text(content)
     assert message() == f"{listed / 'val.csv'} lists no image: get it again"
 
 
-def test_a_class_that_is_listed_twice_is_one_sentence(listed):
+def test_a_class_that_is_listed_twice_is_one_sentence(listed: Path) -> None:
     with open(listed / "val.csv", "a") as file:
         file.write("n0300000.jpg,n03\n")
     assert "class 'n03' is in train and in val" in message()
 
 
-def test_verifying_names_every_image_that_cannot_be_read(listed):
+def test_verifying_names_every_image_that_cannot_be_read(listed: Path) -> None:
     names = sorted(p.name for p in (listed / "images").iterdir())[:2]
     for name in names:
         (listed / "images" / name).write_text("not a picture")

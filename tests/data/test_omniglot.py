@@ -2,7 +2,9 @@
 
 import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from tadam.errors import UserError
 
 
 @pytest.fixture(autouse=True)
-def root(tmp_path, monkeypatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Small archives in a data folder, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
@@ -25,7 +27,7 @@ def root(tmp_path, monkeypatch) -> Path:
     return tmp_path / "data"
 
 
-def message(call) -> str:
+def message(call: Callable[..., Any]) -> str:
     """The one sentence of a user's mistake."""
     with pytest.raises(UserError) as error:
         call()
@@ -59,11 +61,11 @@ SPLITS = {
         ("images_evaluation.zip", "ULOG/character26", "test"),
     ],
 )
-def test_characters_are_split_as_published(archive, character, split):
+def test_characters_are_split_as_published(archive: str, character: str, split: str) -> None:
     assert omniglot.split_of(archive, character) == split
 
 
-def test_every_drawing_is_in_its_character_with_white_ink():
+def test_every_drawing_is_in_its_character_with_white_ink() -> None:
     for _ in range(2):  # decoded, then from the cache
         stores = load_splits(DataConfig("omniglot"))
         assert {part: s.class_names for part, s in stores.items()} == SPLITS
@@ -78,12 +80,12 @@ def test_every_drawing_is_in_its_character_with_white_ink():
                 assert pixels.max() == 255
 
 
-def test_another_size_can_be_had():
+def test_another_size_can_be_had() -> None:
     stores = load_splits(DataConfig("omniglot", image_size=32))
     assert stores["test"].images.shape == (4, 32, 32, 1)
 
 
-def test_rotations_are_classes_of_their_own():
+def test_rotations_are_classes_of_their_own() -> None:
     plain = load_splits(DataConfig("omniglot"))
     turned = load_splits(DataConfig("omniglot_rotated"))
     for part, store in turned.items():
@@ -100,14 +102,14 @@ def test_rotations_are_classes_of_their_own():
                 np.testing.assert_array_equal(other, np.asarray(expected))
 
 
-def test_a_second_load_opens_no_archive(monkeypatch):
+def test_a_second_load_opens_no_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     load_splits(DataConfig("omniglot"))
     monkeypatch.setattr(omniglot, "members", lambda *_: pytest.fail("read again"))
     load_splits(DataConfig("omniglot"))
     load_splits(DataConfig("omniglot_rotated"))
 
 
-def test_a_changed_archive_is_noticed(root):
+def test_a_changed_archive_is_noticed(root: Path) -> None:
     load_splits(DataConfig("omniglot"))
     before = (root / "omniglot" / "images_background.zip").stat().st_mtime_ns
     write_omniglot(root)
@@ -121,7 +123,7 @@ def test_a_changed_archive_is_noticed(root):
     assert load_splits(DataConfig("omniglot"))["train"].class_names[0] == "Latin/character01"
 
 
-def test_one_archive_alone_is_not_enough(root):
+def test_one_archive_alone_is_not_enough(root: Path) -> None:
     (root / "omniglot" / "images_evaluation.zip").unlink()
     text = message(lambda: load_splits(DataConfig("omniglot")))
     assert text == (
@@ -131,14 +133,14 @@ def test_one_archive_alone_is_not_enough(root):
     )
 
 
-def test_missing_drawings_are_one_sentence(root):
+def test_missing_drawings_are_one_sentence(root: Path) -> None:
     write_omniglot(root, drawings=1)
     path = root / "omniglot" / "images_background.zip"
     text = message(lambda: load_splits(DataConfig("omniglot")))
     assert text == f"{path} has 3 drawings, not 6: get it again"
 
 
-def test_a_zip_with_a_name_that_leaves_its_folder_is_one_sentence(root):
+def test_a_zip_with_a_name_that_leaves_its_folder_is_one_sentence(root: Path) -> None:
     path = root / "omniglot" / "images_background.zip"
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("../../evil.png", b"x")
@@ -147,13 +149,15 @@ def test_a_zip_with_a_name_that_leaves_its_folder_is_one_sentence(root):
     assert verify("omniglot")[0] == text
 
 
-def test_a_truncated_archive_is_one_sentence(root):
+def test_a_truncated_archive_is_one_sentence(root: Path) -> None:
     path = root / "omniglot" / "images_evaluation.zip"
     path.write_bytes(path.read_bytes()[:500])
     assert message(lambda: load_splits(DataConfig("omniglot"))).startswith(f"{path} is damaged")
 
 
-def test_a_drawing_that_is_no_image_is_one_sentence(root, monkeypatch):
+def test_a_drawing_that_is_no_image_is_one_sentence(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = root / "omniglot" / "images_evaluation.zip"
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("images_evaluation/ULOG/character01/0123_03.png", b"not a picture")
@@ -163,7 +167,9 @@ def test_a_drawing_that_is_no_image_is_one_sentence(root, monkeypatch):
     assert "is not an image" in text
 
 
-def test_verifying_compares_the_drawings_however_they_are_zipped(root, monkeypatch):
+def test_verifying_compares_the_drawings_however_they_are_zipped(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = omniglot.find(root)
     assert [p.split(" holds")[0] for p in verify("omniglot")] == [str(path) for path in paths]
     for path in paths:

@@ -45,7 +45,7 @@ def test_names_are_unique_and_say_which_attribute_is_free() -> None:
     assert len(set(names)) == len(names) == 100
     assert all(name.endswith(("(any shape)", "(any texture)", "(any colour)")) for name in names)
     striped_star = shapes.ShapeClass(
-        shape=shapes.SHAPES.index("star"), texture=shapes.TEXTURES.index("striped"), colour=None
+        shape=shapes.OUTLINES.index("star"), texture=shapes.TEXTURES.index("striped"), colour=None
     )
     assert striped_star.name == "striped star (any colour)"
 

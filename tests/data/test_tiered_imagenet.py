@@ -2,7 +2,10 @@
 
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,19 +14,20 @@ from data_files import TIERED_IMAGENET, damage, png, write_tiered_imagenet
 from tadam.config import DataConfig
 from tadam.data import tiered_imagenet
 from tadam.data.catalogue import load_splits, verify
+from tadam.data.unpickle import load_pickle
 from tadam.errors import UserError
 
 CONFIG = DataConfig("tiered_imagenet")
-PUBLISHED = tiered_imagenet.EXPECTED
+PUBLISHED = tiered_imagenet._EXPECTED
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small data set, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     expected = {split: (len(names), 3 * len(names)) for split, names in TIERED_IMAGENET.items()}
-    monkeypatch.setattr(tiered_imagenet, "EXPECTED", expected)
+    monkeypatch.setattr(tiered_imagenet, "_EXPECTED", expected)
     return write_tiered_imagenet(tmp_path / "data")
 
 
@@ -37,7 +41,7 @@ def message() -> str:
     return text
 
 
-def test_every_image_is_in_its_class_and_split():
+def test_every_image_is_in_its_class_and_split() -> None:
     for _ in range(2):  # read, then from the cache
         stores = load_splits(CONFIG)
         assert stores["train"].class_names == ("crane", "wolf", "crane (2)")
@@ -50,27 +54,29 @@ def test_every_image_is_in_its_class_and_split():
             assert (store.counts == 3).all()
 
 
-def test_another_size_can_be_had():
+def test_another_size_can_be_had() -> None:
     assert load_splits(DataConfig("tiered_imagenet", image_size=32))["val"].image_size == 32
 
 
-def test_a_second_load_reads_no_pickle(monkeypatch):
+def test_a_second_load_reads_no_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
     load_splits(CONFIG)
     monkeypatch.setattr(tiered_imagenet, "load_pickle", lambda *_: pytest.fail("read again"))
     load_splits(CONFIG)
 
 
 @pytest.mark.parametrize("name", ["val_labels.pkl", "test_images_png.pkl"])
-def test_a_changed_file_is_noticed(folder, monkeypatch, name):
+def test_a_changed_file_is_noticed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     load_splits(CONFIG)
     os.utime(folder / name, ns=(0, 12345))
-    read, real = [], tiered_imagenet.load_pickle
-    monkeypatch.setattr(tiered_imagenet, "load_pickle", lambda *a: read.append(a) or real(*a))
+    read = Mock(wraps=load_pickle)
+    monkeypatch.setattr(tiered_imagenet, "load_pickle", read)
     load_splits(CONFIG)
-    assert read
+    assert read.called
 
 
-def test_without_one_of_the_files_the_sentence_says_what_to_put_where(folder):
+def test_without_one_of_the_files_the_sentence_says_what_to_put_where(folder: Path) -> None:
     (folder / "val_labels.pkl").unlink()
     with pytest.raises(UserError) as error:
         load_splits(CONFIG)
@@ -80,16 +86,16 @@ def test_without_one_of_the_files_the_sentence_says_what_to_put_where(folder):
     )
 
 
-def test_good_files_are_verified_and_counted(folder, monkeypatch):
+def test_good_files_are_verified_and_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert verify("tiered_imagenet") == []
-    monkeypatch.setitem(tiered_imagenet.EXPECTED, "test", (2, 7))
+    monkeypatch.setitem(tiered_imagenet._EXPECTED, "test", (2, 7))
     assert verify("tiered_imagenet") == [
         f"test of {folder} has 2 classes and 6 images, not 2 and 7: get it again"
     ]
 
 
 @pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
-def test_verifying_reads_the_files_whatever_is_in_the_cache(folder, name):
+def test_verifying_reads_the_files_whatever_is_in_the_cache(folder: Path, name: str) -> None:
     load_splits(CONFIG)
     content = (folder / name).read_bytes()
     damage(folder / name, content.find(b"IDAT") if b"IDAT" in content else 0)
@@ -97,30 +103,32 @@ def test_verifying_reads_the_files_whatever_is_in_the_cache(folder, name):
     assert f"{folder / name} is " in problem
 
 
-def test_verifying_leaves_nothing_in_the_cache(tmp_path):
+def test_verifying_leaves_nothing_in_the_cache(tmp_path: Path) -> None:
     assert verify("tiered_imagenet") == []
     assert not list(tmp_path.glob("cache/**/*.npy"))
 
 
-def test_the_published_counts_add_up_to_608_classes_of_779165_images():
+def test_the_published_counts_add_up_to_608_classes_of_779165_images() -> None:
     classes, images = zip(*PUBLISHED.values(), strict=True)
     assert (sum(classes), sum(images)) == (608, 779_165)
 
 
 class Attack:
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         return print, ("run",)
 
 
 @pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
-def test_a_malicious_pickle_is_one_sentence(folder, name, capsys):
+def test_a_malicious_pickle_is_one_sentence(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / name).write_bytes(pickle.dumps([Attack()]))
     assert message().startswith(f"{folder / name} asks for")
     assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
-def test_a_truncated_pickle_is_one_sentence(folder, name):
+def test_a_truncated_pickle_is_one_sentence(folder: Path, name: str) -> None:
     (folder / name).write_bytes((folder / name).read_bytes()[:150])
     assert message() == f"{folder / name} is damaged or cut off: delete it and get it again"
 
@@ -138,7 +146,9 @@ def test_a_truncated_pickle_is_one_sentence(folder, name):
     ],
     ids=range(7),
 )
-def test_labels_of_something_else_are_one_sentence(folder, content):
+def test_labels_of_something_else_are_one_sentence(
+    folder: Path, content: dict[str, Any] | list[int]
+) -> None:
     path = folder / "val_labels.pkl"
     path.write_bytes(pickle.dumps(content))
     assert message() == (f"{path} holds something else than tiered-ImageNet's labels: get it again")
@@ -147,20 +157,22 @@ def test_labels_of_something_else_are_one_sentence(folder, content):
 @pytest.mark.parametrize(
     "content", [{}, [], [b"x"] * 3, [np.zeros(5, np.float32)] * 3, [np.zeros(5, np.uint8)] * 4]
 )
-def test_images_of_something_else_are_one_sentence(folder, content):
+def test_images_of_something_else_are_one_sentence(
+    folder: Path, content: dict[Any, Any] | list[Any]
+) -> None:
     path = folder / "val_images_png.pkl"
     path.write_bytes(pickle.dumps(content))
     assert message() == f"{path} is not a list of 3 PNG images: get it again"
 
 
-def test_a_png_that_is_damaged_is_one_sentence(folder):
+def test_a_png_that_is_damaged_is_one_sentence(folder: Path) -> None:
     path = folder / "val_images_png.pkl"
     good = np.frombuffer(png(np.zeros((84, 84, 3), np.uint8)), np.uint8)
     path.write_bytes(pickle.dumps([good, np.zeros(50, np.uint8), good]))
     assert message().startswith(f"image 1 of {path} is not an image")
 
 
-def test_names_that_python_2_wrote_become_text(folder):
+def test_names_that_python_2_wrote_become_text(folder: Path) -> None:
     content = {"label_specific": [0, 0, 0], "label_specific_str": ["caf\u00e9".encode()]}
     (folder / "val_labels.pkl").write_bytes(pickle.dumps(content))
     assert load_splits(CONFIG)["val"].class_names == ("café",)

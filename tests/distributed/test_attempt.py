@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pytest
 import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore, Store
 
 from tadam.distributed.attempt import attempt_number
 
 SIZE = 4
 
 
-def attempt(store: dist.Store, delays: dict[int, float]) -> list[int]:
+def attempt(store: Store, delays: dict[int, float]) -> list[int]:
     """What the ranks, each after its delay, take for the attempt's number."""
 
     def rank(number: int) -> int:
@@ -24,15 +25,15 @@ def attempt(store: dist.Store, delays: dict[int, float]) -> list[int]:
         return list(pool.map(rank, range(SIZE)))
 
 
-def test_every_attempt_has_a_number_of_its_own_whoever_comes_first():
-    store = dist.HashStore()
+def test_every_attempt_has_a_number_of_its_own_whoever_comes_first() -> None:
+    store = HashStore()
     store.set_timeout(timedelta(seconds=10))
-    orders = ({}, {0: 0.1}, {1: 0.1}, {0: 0.05, 3: 0.1})
+    orders: tuple[dict[int, float], ...] = ({}, {0: 0.1}, {1: 0.1}, {0: 0.05, 3: 0.1})
     assert [attempt(store, delays) for delays in orders] == [[n] * SIZE for n in (1, 2, 3, 4)]
 
 
-def test_processes_that_died_while_they_asked_confuse_nobody():
-    store = dist.HashStore()
+def test_processes_that_died_while_they_asked_confuse_nobody() -> None:
+    store = HashStore()
     store.set_timeout(timedelta(seconds=0.2))
     died = [threading.Thread(target=_ask_in_vain, args=(store, rank)) for rank in (1, 3)]
     for thread in died:
@@ -43,13 +44,13 @@ def test_processes_that_died_while_they_asked_confuse_nobody():
     assert attempt(store, {1: 0.1, 3: 0.1}) == [1] * SIZE
 
 
-def _ask_in_vain(store: dist.Store, rank: int) -> None:
+def _ask_in_vain(store: Store, rank: int) -> None:
     with pytest.raises(dist.DistStoreError):
         attempt_number(store, rank, SIZE)
 
 
-def test_rank_0_does_not_wait_for_ever():
-    store = dist.HashStore()
+def test_rank_0_does_not_wait_for_ever() -> None:
+    store = HashStore()
     store.set_timeout(timedelta(seconds=0.1))
     with pytest.raises(dist.DistStoreError, match="did not come"):
         attempt_number(store, 0, SIZE)

@@ -2,28 +2,17 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 
+from diary import Diary
 from ray_jobs import double, fail
 from tadam.distributed.jobs import Here, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, RunFailed, UserError
-
-
-class Diary(Watcher):
-    """Writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[object] = []
-
-    def running(self, names: Sequence[str], done: int, total: int) -> None:
-        self.told.append((list(names), done, total))
-
-    def note(self, text: str) -> None:
-        self.told.append(text)
 
 
 def test_results_come_in_order_and_each_is_told_once() -> None:
@@ -48,7 +37,7 @@ def test_a_failed_job_is_named_after_the_others_have_ended(
     error: Exception, kind: type[Exception], message: str
 ) -> None:
     told: list[tuple[int, int]] = []
-    jobs = [
+    jobs: list[Job[Any]] = [
         Job("a", double, {"x": 1}),
         Job("b", fail, {"error": error}),
         Job("c", double, {"x": 3}),
@@ -68,7 +57,10 @@ def test_of_several_failures_the_first_is_told_and_the_others_named() -> None:
 
 def test_an_interrupted_job_keeps_the_others_from_starting() -> None:
     told: list[tuple[int, int]] = []
-    jobs = [Job("a", fail, {"error": Interrupted("stopped")}), Job("b", double, {"x": 1})]
+    jobs: list[Job[Any]] = [
+        Job("a", fail, {"error": Interrupted("stopped")}),
+        Job("b", double, {"x": 1}),
+    ]
     with pytest.raises(Interrupted, match=r"^a: stopped$"):
         run_jobs(jobs, Here(Watcher()), lambda *ended: told.append(ended))
     assert told == []

@@ -2,17 +2,20 @@
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import typer
 
 from tadam.cli.app import app
+from tadam.config import Config
 from tadam.data.catalogue import SOURCES
 from tadam.data.source import Source
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "src" / "tadam" / "weights").glob("*.md"))
 
 
 def commands() -> list[str]:
@@ -45,6 +48,29 @@ def test_the_table_of_data_sets_says_what_data_list_does(source: Source) -> None
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    links = [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())
+    ]
+    broken = [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()]
+    assert broken == []
+
+
+def test_every_source_file_that_the_docs_name_exists() -> None:
+    places = (ROOT, ROOT / "src" / "tadam")
+    files = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|cpp))`")
+    named = [(page.name, path) for page in PAGES for path in files.findall(page.read_text())]
+    rooms = re.findall(r"`((?:[\w-]+/)+)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) > 5
+    assert len(rooms) > 15
+    named += [("CONTRIBUTING.md", room) for room in rooms]
+    assert [name for name in named if not any((place / name[1]).exists() for place in places)] == []
+
+
+def test_every_setting_that_the_docs_name_exists() -> None:
+    tables = {table.name: getattr(Config(), table.name) for table in fields(Config)}
+    pattern = re.compile(rf"`({'|'.join(tables)})\.(?!py)(\w+)")
+    named = [(page, *names) for page in PAGES for names in pattern.findall(page.read_text())]
+    assert len(named) > 20
+    assert [f"{p.name}: {t}.{key}" for p, t, key in named if not hasattr(tables[t], key)] == []

@@ -1,4 +1,4 @@
-"""docs/performance.md: every derived number in it is computed here again."""
+"""docs/performance.md: derived numbers are recomputed here, measured ones are those of the run."""
 
 import json
 import re
@@ -10,10 +10,12 @@ import pytest
 from tadam.benchmarks.arithmetic import TRAINING_FACTOR, forward_flops, step_flops, step_images
 from tadam.benchmarks.targets import AIMS, TARGETS
 from tadam.config import Config
-from tadam.methods.tadam import InputSpec, build_model
+from tadam.methods.base import InputSpec
+from tadam.methods.cotraining import auxiliary_probability
+from tadam.methods.tadam import Tadam
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.recipes import load_recipe
-from tadam.training.schedule import auxiliary_probability, validates_after
+from tadam.training.schedule import validates_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
 TEXT = " ".join(PAGE.split())
@@ -42,7 +44,7 @@ def mean_images(config: Config) -> float:
 @cache
 def update_bytes() -> tuple[int, int]:
     """Gradients of a few-shot and an auxiliary update."""
-    model = build_model(Config(), InputSpec(3, 84, 64))
+    model = Tadam.build(Config(), InputSpec(3, 84, 64))
     assert model.ten is not None
     assert model.auxiliary_head is not None
     backbone, ten, head = (
@@ -144,15 +146,17 @@ ROWS = {
 }
 
 
+BENCH = json.loads((Path(__file__).parents[2] / "docs" / "bench.json").read_text())
+MEASURED = {(m["name"], m["setting"]): m for m in BENCH["measurements"]}
+
+
 def test_the_table_is_what_was_measured_and_bold_is_what_misses() -> None:
-    report = json.loads((Path(__file__).parents[2] / "docs" / "bench.json").read_text())
-    values = {(m["name"], m["setting"]): m for m in report["measurements"]}
     table = PAGE.partition("## Measured")[2].partition("Bold is")[0]
     for row in re.findall(r"^\| (.*) \|$", table, re.M)[1:]:
         what, *cells, _ = row.split(" | ")
         name = ROWS.get(what, what)
         for width, cell in zip((16, 32, 64), cells, strict=True):
-            found = values[name, f"width {width}"]
+            found = MEASURED[name, f"width {width}"]
             share = found["unit"] == "share"
             digits = len(cell.strip("*x%").partition(".")[2])
             shown = f"{found['value'] * (100 if share else 1):.{digits}f}" + ("%" if share else "x")
@@ -165,3 +169,42 @@ def test_the_table_has_a_row_for_each_target() -> None:
     rows = re.findall(r"^\|.*\|$", PAGE.partition("## Measured")[2].partition("Bold is")[0], re.M)
     assert len(rows) - 2 == len(TARGETS)
     assert set(AIMS) <= set(TARGETS)
+
+
+def measured_milliseconds(config: Config, setting: str, size: int = 32) -> float:
+    rate = MEASURED["step / GEMM rate", setting]["value"] * BENCH["machine"]["gemm_gflops"]
+    return step_flops(config, size) / rate / 1e6
+
+
+def test_times_and_memory_are_those_of_the_run() -> None:
+    settings = {8: "width 8", 16: "base", 32: "width 32", 64: "width 64"}
+    times = [f"{measured_milliseconds(at_width(w), name):.0f}" for w, name in settings.items()]
+    assert f"| a training step at widths 8, 16, 32, 64 | {', '.join(times)} ms | |" in PAGE
+    memory = [MEASURED["peak memory of training", f"width 64, {n}x{n}"]["value"] for n in (32, 84)]
+    assert "32 and 84 pixels | {:.2f} and {:.2f} GB | |".format(*memory) in PAGE
+    for name, row in (
+        ("import of tadam's classifier, beyond torch", "importing the classifier, beyond torch"),
+        ("tadam --help", "`tadam --help`"),
+    ):
+        assert f"| {row} | {MEASURED[name, '']['value']:.2f} s |" in PAGE
+    assert f"a GEMM rate of {BENCH['machine']['gemm_gflops']:.0f} GFLOP/s" in TEXT
+    assert f"{BENCH['seconds'] / 60:.1f} minutes" in TEXT
+
+
+@pytest.mark.parametrize(
+    ("row", "setting", "change", "size"),
+    [
+        ("twice the ways", "way 10", {"episode": {"way": 10}}, 32),
+        ("twice the shots", "shot 10", {"episode": {"shot": 10}}, 32),
+        ("twice the queries", "queries 64", {"episode": {"queries": 64}}, 32),
+        ("twice the width", "width 32", {"backbone": {"width": 32}}, 32),
+        ("84 pixels instead of 32", "image size 84", {}, 84),
+    ],
+)
+def test_growth_of_the_cost(row: str, setting: str, change: dict, size: int) -> None:
+    base, changed = at_width(16), at_width(16).updated(change)
+    cost = measured_milliseconds(changed, setting, size) / measured_milliseconds(base, "base")
+    arithmetic = step_flops(changed, size) / step_flops(base, 32)
+    found = re.search(rf"^\| {row} \| ([\d.]+)x.* \| ([\d.]+)x \|$", PAGE, re.M)
+    assert found
+    assert found.groups() == (f"{cost:.1f}", f"{arithmetic:.1f}")

@@ -7,21 +7,18 @@ import numpy as np
 import pytest
 import torch
 
+import tadam.evaluation.answers
 import tadam.evaluation.tasks
 from reference import random_weights
 from tadam.config import Config
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
-from tadam.evaluation.tasks import (
-    calibration_error,
-    confusion_matrix,
-    evaluate,
-    evaluate_tasks,
-    images_at,
-    mean_and_interval,
-)
-from tadam.methods.tadam import InputSpec, Tadam, build_model
+from tadam.evaluation.answers import images_at
+from tadam.evaluation.scores import calibration_error, confusion_matrix, mean_and_interval
+from tadam.evaluation.tasks import evaluate, evaluate_tasks
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo, load_model, save_model
 from thread_ranks import in_threads
 
@@ -32,7 +29,7 @@ def make_model(seed=0, **tables) -> tuple[Tadam, ModelInfo]:
     """A model with random weights and large multipliers, so that conditioning matters."""
     config = Config().updated({"backbone": {"width": 2}, **tables})
     spec = InputSpec(channels=3, image_size=16, auxiliary_classes=0)
-    model = build_model(config, spec)
+    model = Tadam.build(config, spec)
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     weights = random_weights(shapes, seed)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
@@ -105,7 +102,7 @@ def test_conditioning_on_and_off_match_direct_calls_after_loading(tmp_path, dist
 def test_embedding_each_image_once_gives_the_answer_of_the_direct_forward(
     monkeypatch, batch, enabled
 ):
-    monkeypatch.setattr(tadam.evaluation.tasks, "BATCH", batch)
+    monkeypatch.setattr(tadam.evaluation.answers, "IMAGES_AT_ONCE", batch)
     model, _ = make_model(conditioning={"enabled": enabled})
     sampler = make_sampler()
     result = evaluate_tasks(model, sampler, TASKS)
@@ -230,7 +227,7 @@ def test_the_seed_decides_the_result():
 def test_the_unconditioned_measure_can_be_left_out():
     model, _ = make_model()
     both = evaluate_tasks(model, make_sampler(), TASKS)
-    single = evaluate_tasks(model, make_sampler(), TASKS, both=False)
+    single = evaluate_tasks(model, make_sampler(), TASKS, controls=False)
     assert single.accuracy == both.accuracy
     assert single.accuracy_unconditioned is None
 

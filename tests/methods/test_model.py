@@ -7,7 +7,8 @@ import torch
 from reference import Reference, convolved, normalised, random_weights
 from tadam import native
 from tadam.config import Config
-from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise, task_representation
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam, task_representation
 from toy_backbones import random_model
 
 WAY = 3
@@ -22,7 +23,7 @@ def make_model(size=16, channels=3, auxiliary_classes=0, seed=0, **tables):
     """A model with random weights, and the same weights as NumPy arrays."""
     tables.setdefault("backbone", {})
     tables["backbone"] = {"width": 2, **tables["backbone"]}
-    model = build_model(Config().updated(tables), InputSpec(channels, size, auxiliary_classes))
+    model = Tadam.build(Config().updated(tables), InputSpec(channels, size, auxiliary_classes))
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     weights = random_weights(shapes, seed)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
@@ -294,8 +295,8 @@ def test_any_image_size_and_channel_count_gives_finite_logits(backbone, size, ch
 
 def initialised(seed: int) -> dict[str, torch.Tensor]:
     config = Config().updated({"backbone": {"width": 2}, "run": {"seed": seed}})
-    model = build_model(config, InputSpec(3, 16, 4))
-    initialise(model, config, [1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
+    model = Tadam.build(config, InputSpec(3, 16, 4))
+    model.initialise(config, [1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
     return model.state_dict()
 
 

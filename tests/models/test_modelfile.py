@@ -11,7 +11,8 @@ import tadam.models.modelfile
 from reference import random_weights
 from tadam.config import Config
 from tadam.errors import UserError
-from tadam.methods.tadam import InputSpec, build_model
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import BEST, ModelInfo, find_model, load_model, read_tensors, save_model
 
 SPEC = InputSpec(channels=3, image_size=16, auxiliary_classes=4)
@@ -20,7 +21,7 @@ SPEC = InputSpec(channels=3, image_size=16, auxiliary_classes=4)
 def make_model(seed=0, **tables):
     """A model with no neutral weight, and its description."""
     config = Config().updated({"backbone": {"width": 2}, **tables})
-    model = build_model(config, SPEC)
+    model = Tadam.build(config, SPEC)
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     weights = random_weights(shapes, seed)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})

@@ -8,7 +8,8 @@ from tadam.config import Config, DataConfig
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.evaluation.tasks import evaluate_tasks
-from tadam.methods.tadam import InputSpec, build_model, initialise
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.training.trainer import Trainer
 
 STEPS = 20
@@ -34,8 +35,8 @@ def train(splits):
         }
     )
     store = splits["train"]
-    model = build_model(config, InputSpec(3, store.image_size, len(store.class_names)))
-    initialise(model, config, *store.channel_statistics(most=1000))
+    model = Tadam.build(config, InputSpec(3, store.image_size, len(store.class_names)))
+    model.initialise(config, *store.channel_statistics(most=1000))
     trainer = Trainer(config, model, store, torch.device("cpu"))
     results = [trainer.step(t) for t in range(STEPS)]
     return model, torch.tensor([[r.loss, r.auxiliary_loss] for r in results])

@@ -1,6 +1,7 @@
 """Real data: $TADAM_DATA, else ../shared/data beside the project; skipped where there is none."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ ROOT = Path(os.environ.get("TADAM_DATA") or Path(__file__).parents[3] / "shared"
 
 
 @pytest.fixture
-def real_data(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def real_data(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Makes real data found, or skips: `root = real_data("fc100")`."""
 
     def use(name: str) -> Path:

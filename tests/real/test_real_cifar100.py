@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_splits, verify
-from tadam.data.cifar100 import CLASSES, SUPERCLASSES
+from tadam.data.cifar100 import FINE_LABELS, SUPERCLASSES
 
 #: SHA-256 of each split's images, written down from a run.
 FC100_PIXELS = {
@@ -25,22 +26,22 @@ CIFAR_FS_PIXELS = {
 }
 
 
-def test_fc100_has_60_20_and_20_classes_of_600_images(real_data):
+def test_fc100_has_60_20_and_20_classes_of_600_images(real_data: Callable[[str], Path]) -> None:
     real_data("fc100")
     stores = load_splits(DataConfig("fc100"))
     assert [len(s.class_names) for s in stores.values()] == [60, 20, 20]
     assert all((s.counts == 600).all() for s in stores.values())
     assert {s.images.shape[1:] for s in stores.values()} == {(32, 32, 3)}
-    digests = {part: hashlib.sha256(s.images).hexdigest() for part, s in stores.items()}
+    digests = {part: hashlib.sha256(s.images.tobytes()).hexdigest() for part, s in stores.items()}
     assert digests == FC100_PIXELS
 
 
-def test_cifar_fs_has_64_16_and_20_classes_of_600_images(real_data):
+def test_cifar_fs_has_64_16_and_20_classes_of_600_images(real_data: Callable[[str], Path]) -> None:
     real_data("cifar_fs")
     stores = load_splits(DataConfig("cifar_fs"))
     assert [len(s.class_names) for s in stores.values()] == [64, 16, 20]
     assert all((s.counts == 600).all() for s in stores.values())
-    digests = {part: hashlib.sha256(s.images).hexdigest() for part, s in stores.items()}
+    digests = {part: hashlib.sha256(s.images.tobytes()).hexdigest() for part, s in stores.items()}
     assert digests == CIFAR_FS_PIXELS
 
 
@@ -52,17 +53,19 @@ def unpacked(root: Path, name: str) -> bytes:
     return path.read_bytes()
 
 
-def test_the_names_in_the_package_are_those_of_the_file(real_data):
+def test_the_names_in_the_package_are_those_of_the_file(real_data: Callable[[str], Path]) -> None:
     meta = pickle.loads(unpacked(real_data("fc100"), "meta"))
-    assert tuple(meta["fine_label_names"]) == CLASSES
+    assert tuple(meta["fine_label_names"]) == FINE_LABELS
     assert meta["coarse_label_names"] == list(SUPERCLASSES)
 
 
-def test_no_superclass_is_in_two_splits_by_the_labels_of_the_file(real_data):
+def test_no_superclass_is_in_two_splits_by_the_labels_of_the_file(
+    real_data: Callable[[str], Path],
+) -> None:
     raw = pickle.loads(unpacked(real_data("fc100"), "train"), encoding="latin1")
     coarse = dict(zip(raw["fine_labels"], raw["coarse_labels"], strict=True))
     found = {
-        part: {coarse[CLASSES.index(name)] for name in store.class_names}
+        part: {coarse[FINE_LABELS.index(name)] for name in store.class_names}
         for part, store in load_splits(DataConfig("fc100")).items()
     }
     assert found == {
@@ -72,15 +75,17 @@ def test_no_superclass_is_in_two_splits_by_the_labels_of_the_file(real_data):
     }
 
 
-def test_an_image_is_the_one_that_plain_pickle_and_numpy_read(real_data):
+def test_an_image_is_the_one_that_plain_pickle_and_numpy_read(
+    real_data: Callable[[str], Path],
+) -> None:
     raw = pickle.loads(unpacked(real_data("fc100"), "test"), encoding="latin1")
     store = load_splits(DataConfig("fc100"))["val"]
     name = store.class_names[7]
-    rows = np.flatnonzero(np.array(raw["fine_labels"]) == CLASSES.index(name))
+    rows = np.flatnonzero(np.array(raw["fine_labels"]) == FINE_LABELS.index(name))
     expected = np.moveaxis(raw["data"][rows].reshape(-1, 3, 32, 32), 1, 3)
     np.testing.assert_array_equal(store.images[7 * 600 + 500 : 8 * 600], expected)
 
 
-def test_the_official_files_are_verified(real_data):
+def test_the_official_files_are_verified(real_data: Callable[[str], Path]) -> None:
     real_data("fc100")
     assert verify("fc100") == []

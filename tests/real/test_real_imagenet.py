@@ -1,5 +1,8 @@
 """The shipped model `imagenet` on FC100's test classes, enlarged: a few of them."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -15,7 +18,7 @@ IMAGES = 25  # of a class
 
 
 @pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
-def test_five_shots_reach_what_plain_cosine_prototypes_do(real_data):
+def test_five_shots_reach_what_plain_cosine_prototypes_do(real_data: Callable[[str], Path]) -> None:
     real_data("fc100")
     store = load_split(DataConfig("fc100"), "test")
     rows = np.concatenate([start + np.arange(IMAGES) for start in store.offsets[:-1]])

@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from PIL import Image
 
 from tadam.errors import UserError
@@ -116,7 +117,7 @@ def test_ticks_of_a_curve_are_the_measured_points() -> None:
 def test_log_bars_leave_out_zeros_and_use_powers_of_ten() -> None:
     figure = chart("bar")
     assert "10⁻⁴" in texts_of(figure)
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    heights = [bar.get_height() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
     assert np.isnan(heights[1])
     assert heights[:1] + heights[2:4] == [1, 3, 4]
 
@@ -149,10 +150,9 @@ def test_percent_axes_have_no_needless_decimals() -> None:
 def test_missing_matplotlib_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert not available()
-    with pytest.raises(
-        UserError, match=r"^plots need matplotlib: pip install 'tadam-fewshot\[plots\]'$"
-    ):
+    with pytest.raises(UserError) as error:
         new_figure()
+    assert str(error.value) == "plots need matplotlib: pip install 'tadam-fewshot[plots]'"
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:

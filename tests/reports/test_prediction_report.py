@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,12 +27,12 @@ class Tags(HTMLParser):
         self.feed(text)
         assert self.open == []
 
-    def handle_starttag(self, tag, attrs) -> None:
+    def handle_starttag(self, tag: str, attrs: list[Any]) -> None:
         self.found.append((tag, dict(attrs)))
         if tag not in _VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag) -> None:
+    def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
 
@@ -74,7 +75,9 @@ def tiles(text: str, start: str, end: str) -> list[str]:
 NAMES = ["aster", "rose", "tulip"]
 
 
-def test_uncertain_images_come_first_then_unknown_then_classes_by_confidence(tmp_path) -> None:
+def test_uncertain_images_come_first_then_unknown_then_classes_by_confidence(
+    tmp_path: Path,
+) -> None:
     text = report(
         tmp_path,
         NAMES,
@@ -104,7 +107,7 @@ def test_uncertain_images_come_first_then_unknown_then_classes_by_confidence(tmp
     assert "No image." in text  # of tulips
 
 
-def test_names_cannot_smuggle_html_in(tmp_path) -> None:
+def test_names_cannot_smuggle_html_in(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     names = [evil, 'x" onload="alert(2)', "&amp;"]
     paths = [f"{evil}.jpg", '"><img src=http://evil.example/x onerror=alert(3)>.jpg', "a&b.jpg"]
@@ -123,13 +126,13 @@ def test_names_cannot_smuggle_html_in(tmp_path) -> None:
     assert "&amp;amp;" in text
 
 
-def test_a_file_name_that_is_no_text_is_shown_as_far_as_it_can_be(tmp_path) -> None:
+def test_a_file_name_that_is_no_text_is_shown_as_far_as_it_can_be(tmp_path: Path) -> None:
     assert "b?d.jpg" in report(
         tmp_path, NAMES, [prediction(NAMES, [0.9, 0.1, 0.0], "b\udcffd.jpg")]
     )
 
 
-def test_the_page_fetches_nothing_and_knows_dark_and_narrow_screens(tmp_path) -> None:
+def test_the_page_fetches_nothing_and_knows_dark_and_narrow_screens(tmp_path: Path) -> None:
     text = report(tmp_path, NAMES, [prediction(NAMES, [0.9, 0.1, 0.0], "http://x.example/a.jpg")])
     for _, attributes in Tags(text).found:
         assert (attributes.get("src") or "data:").startswith("data:")
@@ -141,7 +144,7 @@ def test_the_page_fetches_nothing_and_knows_dark_and_narrow_screens(tmp_path) ->
     assert 'name="viewport"' in text
 
 
-def test_three_hundred_classes_and_five_thousand_images_stay_a_page(tmp_path) -> None:
+def test_three_hundred_classes_and_five_thousand_images_stay_a_page(tmp_path: Path) -> None:
     names = [f"class {k:03}" for k in range(300)]
     random = np.random.default_rng(0)
     # half of them in one class, a tenth unknown, many of them uncertain
@@ -150,7 +153,9 @@ def test_three_hundred_classes_and_five_thousand_images_stay_a_page(tmp_path) ->
         p = random.dirichlet(np.full(300, 0.02))
         if i % 2:
             p = np.eye(300)[7] * 0.9 + p * 0.1
-        predictions.append(prediction(names, p, f"{i}.jpg", unknown=2.0 if i % 10 == 0 else 0.0))
+        predictions.append(
+            prediction(names, p.tolist(), f"{i}.jpg", unknown=2.0 if i % 10 == 0 else 0.0)
+        )
     text = report(tmp_path, names, predictions)
     assert text.count("<img") <= 40 + 40 + 600 + 400
     assert text.count('class="image"') + text.count('class="unknown"') == 2000
@@ -166,7 +171,7 @@ def test_three_hundred_classes_and_five_thousand_images_stay_a_page(tmp_path) ->
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_two_classes_and_hardly_an_image_make_a_page_too(tmp_path, count: int) -> None:
+def test_two_classes_and_hardly_an_image_make_a_page_too(tmp_path: Path, count: int) -> None:
     names = ["a", "b"]
     text = report(tmp_path, names, [prediction(names, [0.9, 0.1], None)] * count)
     assert f"{count} image{'' if count == 1 else 's'} sorted into 2 classes" in text
@@ -176,7 +181,7 @@ def test_two_classes_and_hardly_an_image_make_a_page_too(tmp_path, count: int) -
     assert "<details open" in text
 
 
-def test_an_image_without_thumbnail_keeps_its_place(tmp_path) -> None:
+def test_an_image_without_thumbnail_keeps_its_place(tmp_path: Path) -> None:
     p = prediction(NAMES, [0.9, 0.1, 0.0], "a.jpg")
     text = report(tmp_path, NAMES, [Prediction(**{**vars(p), "thumbnail": None})])
     assert '<div class="none"></div>' in text

@@ -8,7 +8,8 @@ import pytest
 
 from command_line import CommandLine
 from made_up_runs import made_up
-from tadam.methods.tadam import InputSpec, build_model
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import BEST, ModelInfo, save_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, save_result
@@ -27,7 +28,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         folder.mkdir(parents=True)
         (folder / "recipe.toml").write_text(config.to_toml())
         narrow = config.updated({"backbone": {"width": 1}, "auxiliary": {"enabled": False}})
-        save_model(folder / BEST, build_model(narrow, SPEC), ModelInfo(narrow, SPEC))
+        save_model(folder / BEST, Tadam.build(narrow, SPEC), ModelInfo(narrow, SPEC))
         result = made_up(request, cell, seed, 0.5, 3.0)
         save_result(folder, result)
         return result

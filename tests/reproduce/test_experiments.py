@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tadam.errors import UserError
+from tadam.nn.backbones.resnet12 import ResNet12Config
 from tadam.recipes import load_recipe
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import command_line
@@ -46,6 +47,7 @@ def test_the_cpu_preset_is_narrow_and_short_with_the_same_schedule(
     row: str, steps: int, drops: tuple[int, ...]
 ) -> None:
     config = Request("table3").config(Cell(row), 0)
+    assert isinstance(config.backbone, ResNet12Config)
     assert (config.backbone.width, config.schedule.episodes) == (16, steps)
     factors = [learning_rate_factor(t, config.schedule) for t in range(steps)]
     falls = [t for t in range(1, steps) if factors[t] < factors[t - 1]]
@@ -77,6 +79,7 @@ def test_table_2_is_snells_training_and_the_cpu_preset_only_shortens_it() -> Non
 def test_changes_are_applied_on_top_of_the_preset() -> None:
     request = Request("table3", changes=("backbone.width=8", "data.name=shapes"))
     config = request.config(Cell("plain"), 0)
+    assert isinstance(config.backbone, ResNet12Config)
     assert (config.backbone.width, config.data.name) == (8, "shapes")
 
 

@@ -8,7 +8,8 @@ import pytest
 from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
 from tadam.config import Config
-from tadam.methods.tadam import InputSpec, build_model
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import BEST, ModelInfo, save_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.figure3 import figure3_rows, load_figure3, markdown, reproduce_figure3
@@ -21,11 +22,11 @@ PLAIN = TADAM.updated({"conditioning": {"enabled": False}})
 
 def write_model(folder: Path, gamma0: float, config: Config = TADAM) -> Path:
     """A model whose layer i has gamma0 * i and beta0 = -1/i."""
-    model = build_model(config, SPEC)
+    model = Tadam.build(config, SPEC)
     if model.ten is not None:
         for i, layer in model.ten.conditioners.items():
-            layer.gamma0.data.fill_(gamma0 * (int(i) + 1))
-            layer.beta0.data.fill_(-1 / (int(i) + 1))
+            layer.get_parameter("gamma0").data.fill_(gamma0 * (int(i) + 1))
+            layer.get_parameter("beta0").data.fill_(-1 / (int(i) + 1))
     folder.mkdir(parents=True)
     save_model(folder / BEST, model, ModelInfo(config, SPEC))
     return folder

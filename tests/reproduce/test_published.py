@@ -3,7 +3,7 @@
 import pytest
 
 from tadam.reproduce.experiments import DATASETS, Cell, Request
-from tadam.reproduce.published import numbers, published, seen
+from tadam.reproduce.published import numbers, published, seen, snell
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,11 @@ def test_every_row_of_both_tables_has_a_number_and_nothing_else_does() -> None:
     assert sum(map(len, stored)) == count
     assert published("table3", "shapes", Cell("tadam")) is None
     assert published("omniglot", "omniglot_rotated", Cell("1shot", 1)) is None
+
+
+def test_prototypical_networks_stand_beside_our_omniglot() -> None:
+    assert [snell("1shot"), snell("5shot")] == ["98.8", "99.7"]
+    assert "60 classes" in seen("omniglot")
 
 
 def test_what_the_paper_saw_in_its_figures() -> None:

@@ -9,12 +9,12 @@ from made_up_runs import made_up
 from tadam.errors import UserError
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.table_text import COLUMNS, markdown, notes, texts
-from tadam.reproduce.tables import build_table, estimate, load_table
+from tadam.reproduce.tables import build_table, load_table, mean_accuracy
 from tadam.reproduce.training import write_table
 
 
 def test_one_run_keeps_its_interval_over_tasks() -> None:
-    assert str(estimate([0.5612], [0.0044])) == "56.1 ± 0.4"
+    assert str(mean_accuracy([0.5612], [0.0044])) == "56.1 ± 0.4"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_one_run_keeps_its_interval_over_tasks() -> None:
     ],
 )
 def test_several_runs_have_an_interval_over_runs(values: list[float], half: float) -> None:
-    found = estimate(values, [9.0] * len(values))
+    found = mean_accuracy(values, [9.0] * len(values))
     assert found.value == pytest.approx(sum(values) / len(values))
     assert found.half == pytest.approx(half, rel=0.01)
     assert found.runs == tuple(values)

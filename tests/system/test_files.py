@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ class Failure(Exception):
     pass
 
 
-def test_success_replaces_the_old_file_and_leaves_no_temporary(tmp_path):
+def test_success_replaces_the_old_file_and_leaves_no_temporary(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
     with files.replacing(path) as temporary:
@@ -23,11 +24,11 @@ def test_success_replaces_the_old_file_and_leaves_no_temporary(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_failing_block_leaves_the_old_file_and_no_temporary(tmp_path):
+def test_a_failing_block_leaves_the_old_file_and_no_temporary(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
 
-    def save(temporary):
+    def save(temporary: Path) -> None:
         temporary.write_text("half of the n")
         raise Failure
 
@@ -37,17 +38,19 @@ def test_a_failing_block_leaves_the_old_file_and_no_temporary(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_failing_block_makes_no_file_where_there_was_none(tmp_path):
+def test_a_failing_block_makes_no_file_where_there_was_none(tmp_path: Path) -> None:
     with pytest.raises(Failure), files.replacing(tmp_path / "a.txt"):
         raise Failure
     assert os.listdir(tmp_path) == []
 
 
-def test_a_failing_rename_leaves_the_old_file_and_no_temporary(tmp_path, monkeypatch):
+def test_a_failing_rename_leaves_the_old_file_and_no_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
 
-    def fail(*_):
+    def fail(*_: Path) -> None:
         raise OSError("disk on fire")
 
     monkeypatch.setattr(os, "replace", fail)
@@ -57,14 +60,16 @@ def test_a_failing_rename_leaves_the_old_file_and_no_temporary(tmp_path, monkeyp
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_content_is_synced_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
+def test_content_is_synced_before_the_rename_and_the_folder_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events, real_fsync, real_replace = [], os.fsync, os.replace
 
-    def fsync(descriptor):
+    def fsync(descriptor: int) -> None:
         events.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         real_fsync(descriptor)
 
-    def replace(*args):
+    def replace(*args: Path) -> None:
         events.append("rename")
         real_replace(*args)
 
@@ -75,7 +80,7 @@ def test_content_is_synced_before_the_rename_and_the_folder_after_it(tmp_path, m
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
-def test_permissions_follow_the_umask(tmp_path, umask, mode):
+def test_permissions_follow_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
         files.write_text(tmp_path / "a.txt", "x")
@@ -85,30 +90,33 @@ def test_permissions_follow_the_umask(tmp_path, umask, mode):
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == mode
 
 
-def test_missing_folders_are_made(tmp_path):
+def test_missing_folders_are_made(tmp_path: Path) -> None:
     files.write_text(tmp_path / "a" / "b" / "c.txt", "ä\n")
     assert (tmp_path / "a" / "b" / "c.txt").read_bytes() == "ä\n".encode()
 
 
-def test_write_with_hands_a_path_to_the_saver(tmp_path):
-    files.write_with(tmp_path / "a.bin", lambda path: path.write_bytes(b"\x01\x02"))
+def test_write_with_hands_a_path_to_the_saver(tmp_path: Path) -> None:
+    def save(path: Path) -> None:
+        path.write_bytes(b"\x01\x02")
+
+    files.write_with(tmp_path / "a.bin", save)
     assert (tmp_path / "a.bin").read_bytes() == b"\x01\x02"
 
 
-def test_tests_never_use_the_users_own_cache(tmp_path_factory):
+def test_tests_never_use_the_users_own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert files.cache_dir().is_relative_to(tmp_path_factory.getbasetemp().parent)
     assert files.cache_dir().name == "tadam"
 
 
-def test_data_is_looked_for_where_the_variable_says_else_in_the_cache(tmp_path, monkeypatch):
+def test_data_is_looked_for_where_the_variable_says_else_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TADAM_DATA", str(tmp_path))
     assert files.data_dir() == tmp_path
     monkeypatch.setenv("TADAM_DATA", "~/data")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert files.data_dir() == tmp_path / "data"
-    for unset in (
-        lambda: monkeypatch.setenv("TADAM_DATA", ""),
-        lambda: monkeypatch.delenv("TADAM_DATA"),
-    ):
-        unset()
-        assert files.data_dir() == files.cache_dir() / "data"
+    monkeypatch.setenv("TADAM_DATA", "")
+    assert files.data_dir() == files.cache_dir() / "data"
+    monkeypatch.delenv("TADAM_DATA")
+    assert files.data_dir() == files.cache_dir() / "data"

@@ -1,5 +1,7 @@
 """A process's place among others is what torchrun says, and nothing else."""
 
+import pytest
+
 from tadam.system.torchrun import Place, place
 
 VARIABLES = {
@@ -10,13 +12,15 @@ VARIABLES = {
 }
 
 
-def test_torchrun_tells_a_process_its_place(monkeypatch):
+def test_torchrun_tells_a_process_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     assert place() == Place(rank=5, size=8, local_rank=1, launched=True)
 
 
-def test_variables_that_a_cluster_left_lying_about_are_not_torchruns(monkeypatch):
+def test_variables_that_a_cluster_left_lying_about_are_not_torchruns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")

@@ -2,14 +2,18 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import tadam as package
 from command_line import CommandLine, assert_one_sentence
+from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler
 from tadam.evaluation.tasks import evaluate_tasks
+from tadam.methods.base import InputSpec, Method
+from tadam.methods.tadam import Tadam
 from tadam.reports.training_progress import duration
 from tadam.training import run
 from tadam.training.estimate import Estimate, embedded_images, estimate
@@ -41,7 +45,7 @@ def test_an_estimate_counts_what_a_real_run_does(
 ) -> None:
     expected = estimate_tiny(images, *settings)
     calls: Counter[str] = Counter()
-    for name in ("step", "_auxiliary_update"):
+    for name in ("step", "_image_update"):
         original = getattr(Trainer, name)
 
         def counted(*args: object, name: str = name, original=original) -> object:  # type: ignore
@@ -63,7 +67,7 @@ def test_an_estimate_counts_what_a_real_run_does(
         device="cpu",
     )
     counts = (expected.steps, expected.auxiliary_updates, expected.validations)
-    assert counts == (calls["step"], calls["_auxiliary_update"], calls["validation"])
+    assert counts == (calls["step"], calls["_image_update"], calls["validation"])
     assert expected.auxiliary_updates < expected.steps
 
 
@@ -73,9 +77,9 @@ def test_steps_with_and_without_an_auxiliary_update_are_tried(
     seen: list[bool] = []
     original = Trainer.step
 
-    def step(self: Trainer, t: int) -> object:
-        result = original(self, t)
-        seen.append(result.auxiliary_loss is not None)
+    def step(self: Trainer, t: int, only: Sequence[str]) -> object:
+        result = original(self, t, only)
+        seen.append("auxiliary_loss" in result.numbers)
         return result
 
     monkeypatch.setattr(Trainer, "step", step)
@@ -98,8 +102,13 @@ def test_a_validation_embeds_each_image_once_and_conditioned_each_tasks_own_agai
 ) -> None:
     # Both classes and all their 8 images are in every task.
     sampler = EpisodeSampler(make_store([4, 4]), way=2, shot=1, queries=6, seed=0)
-    assert embedded_images(sampler, 3, conditioned=False) == 8
-    assert embedded_images(sampler, 3, conditioned=True) == 8 + 3 * 8
+    for conditioned, expected in ((False, 8), (True, 8 + 3 * 8)):
+        config = Config().updated(
+            {"conditioning": {"enabled": conditioned}, "backbone": {"width": 2}}
+        )
+        model = Tadam.build(config, InputSpec(3, 16, 0))
+        assert embedded_images(model, sampler, 3) == expected
+    assert embedded_images(Method(), sampler, 3) == 3 * 8
 
 
 @pytest.mark.parametrize(

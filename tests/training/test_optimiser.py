@@ -6,12 +6,13 @@ import torch
 from torch import nn
 
 from tadam.config import OptimiserConfig
+from tadam.methods.base import Method
 from tadam.training.optimiser import clip_gradients, make_optimiser, take_step
 
 
 def test_an_update_is_gradient_plus_decay_with_momentum():
-    layer = nn.Linear(1, 1)
-    model = nn.ModuleDict({"ten": layer})
+    layer, model = nn.Linear(1, 1), Method()
+    model.layer = layer
     config = OptimiserConfig(learning_rate=0.5, momentum=0.9, weight_decay=0.1)
     optimiser = make_optimiser(model, lambda name: True, config)
     nn.init.constant_(layer.weight, 2.0)
@@ -69,7 +70,8 @@ def test_a_step_is_the_same_however_weights_lie_in_memory(name):
     plain, last = torch.contiguous_format, torch.channels_last
     results = []
     for weights, of_gradient in ((plain, plain), (last, last), (last, plain), (plain, last)):
-        model = nn.ModuleDict({"backbone": nn.Conv2d(4, 5, 3, bias=False)})
+        model = Method()
+        model.conv = nn.Conv2d(4, 5, 3, bias=False)
         (weight,) = model.parameters()
         weight.data = start.clone(memory_format=weights)
         where = weight.data_ptr()

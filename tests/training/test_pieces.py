@@ -8,6 +8,7 @@ from torch import nn
 from tadam.config import Config
 from tadam.distributed.ranks import ALONE, Ranks
 from tadam.errors import UserError
+from tadam.methods.base import Update
 from tadam.system.torchrun import Place
 from tadam.training.pieces import Pieces
 
@@ -16,8 +17,12 @@ def config(*settings: str) -> Config:
     return Config().with_settings(["episode.tasks=4", "auxiliary.batch_size=10", *settings])
 
 
-def pieces(ranks: Ranks, *settings: str, backbone: nn.Module | None = None) -> Pieces:
-    return Pieces(config(*settings), backbone or nn.Identity(), ranks)
+def pieces(ranks: Ranks, *settings: str, norm: nn.BatchNorm2d | None = None) -> Pieces:
+    recipe = config(*settings)
+    updates = [Update("few_shot", nn.Identity())]
+    if recipe.auxiliary.enabled:
+        updates.append(Update("auxiliary", nn.Identity(), images=recipe.auxiliary.batch_size))
+    return Pieces(recipe, updates, list(norm.buffers()) if norm else [], ranks)
 
 
 def ranks(size: int) -> list[Ranks]:
@@ -75,7 +80,7 @@ def test_running_statistics_are_the_means_of_what_each_piece_alone_makes_of_them
     data = torch.randn(4, 2, 8, 3, 5, 5, generator=generator) * 3 + 1  # 4 pieces, 2 passes each
     norm = nn.BatchNorm2d(3, momentum=0.3)
     norm.running_mean.fill_(7.0)
-    for piece in pieces(ALONE, "backbone.statistics=task", backbone=norm).of(4):
+    for piece in pieces(ALONE, "backbone.statistics=task", norm=norm).of(4):
         for batch in data[piece.start]:
             norm(batch)
 
@@ -93,7 +98,7 @@ def test_running_statistics_are_the_means_of_what_each_piece_alone_makes_of_them
 def test_a_single_piece_leaves_the_running_statistics_to_the_network():
     norm, twin = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
     batch = torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(0))
-    for _ in pieces(ALONE, backbone=norm).of(4):
+    for _ in pieces(ALONE, norm=norm).of(4):
         norm(batch)
     twin(batch)
     assert torch.equal(norm.running_mean, twin.running_mean)

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import tadam
 from readings import Readings
@@ -200,7 +202,9 @@ def test_a_run_leaves_recipe_log_best_and_last_behind(images: Path, tmp_path: Pa
         "recipe.toml",
     ]
     assert [r["step"] for r in read_log(tmp_path / "run") if "val_accuracy" in r] == [3, 6]
-    assert tadam.evaluate(tmp_path / "run", f"folder:{images}", way=2, shot=1, tasks=2, queries=3)
+    result = tadam.evaluate(tmp_path / "run", f"folder:{images}", way=2, shot=1, tasks=2, queries=3)
+    assert (result.way, result.shot, result.tasks, result.queries) == (2, 1, 2, 3)
+    assert sum(map(sum, result.confusion)) == 2 * 3
 
 
 def test_a_folder_with_a_run_is_not_overwritten(images: Path, tmp_path: Path) -> None:
@@ -291,7 +295,14 @@ def test_patience_stops_a_run_whose_validation_does_not_improve(
 
 def test_tensorboard_gets_the_same_numbers_when_asked_for(images: Path, tmp_path: Path) -> None:
     run_tiny(images, tmp_path / "run", "run.tensorboard=true")
-    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    logged = read_log(tmp_path / "run")
+    for name in ("loss", "val_accuracy", "alpha"):
+        found = [(event.step, event.value) for event in events.Scalars(name)]
+        expected = [(record["step"], record[name]) for record in logged if name in record]
+        assert expected
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("setting", "way"), [("validation.way=2", 2), ("validation.way=0", 3)])

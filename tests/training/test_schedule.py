@@ -6,12 +6,8 @@ import math
 import pytest
 
 from tadam.config import AuxiliaryConfig, Config, ScheduleConfig
-from tadam.training.schedule import (
-    auxiliary_probability,
-    learning_rate_factor,
-    makes_auxiliary_update,
-    validates_after,
-)
+from tadam.methods.cotraining import auxiliary_probability, makes_auxiliary_update
+from tadam.training.schedule import learning_rate_factor, validates_after
 
 
 @pytest.mark.parametrize(

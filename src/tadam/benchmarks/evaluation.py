@@ -24,8 +24,8 @@ def _prepared(setup: Setup) -> tuple[Tadam, EpisodeSampler]:
 def our_seconds(setup: Setup, tasks: int) -> float:
     """Of all tasks; runs in a worker, like the next."""
     model, sampler = _prepared(setup)
-    evaluate_tasks(model, sampler, 1, both=False)  # warms up
-    return evaluate_tasks(model, sampler, tasks, both=False).seconds
+    evaluate_tasks(model, sampler, 1, controls=False)  # warms up
+    return evaluate_tasks(model, sampler, tasks, controls=False).seconds
 
 
 def naive_seconds(setup: Setup, first: int, count: int) -> list[float]:

@@ -9,7 +9,7 @@ from tadam.benchmarks.worker import in_turn, shortest
 from tadam.classify.export import INPUT, random_images, session
 from tadam.classify.predictor import Predictor
 
-BATCH = 32
+_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def compare_speed(
     """
     threads, side = torch.get_num_threads(), 2 * predictor.image_size
     runtime = session(file, threads)
-    images = random_images(BATCH, side, side, predictor.channels)
+    images = random_images(_BATCH, side, side, predictor.channels)
     tensor = torch.from_numpy(images)
     device = predictor.prototypes.device
     times = in_turn(
@@ -54,5 +54,5 @@ def compare_speed(
         rounds,
         seconds,
     )
-    pytorch, onnxruntime = (BATCH / min(times[name]) for name in ("pytorch", "onnxruntime"))
-    return Speeds(pytorch, onnxruntime, onnxruntime / pytorch, threads, BATCH, side)
+    pytorch, onnxruntime = (_BATCH / min(times[name]) for name in ("pytorch", "onnxruntime"))
+    return Speeds(pytorch, onnxruntime, onnxruntime / pytorch, threads, _BATCH, side)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from tadam.benchmarks.network import BATCH, network, random_images
+from tadam.benchmarks.network import NETWORK_BATCH, network, random_images
 from tadam.benchmarks.results import TIMES, Measurement
 from tadam.benchmarks.targets import INFERENCE
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
@@ -19,7 +19,7 @@ from tadam.nn.folded import fold
 from tadam.system.allocator import keep_large_blocks
 
 #: Largest difference relative to the largest feature; Winograd's convolution rounds differently.
-TOLERANCE = 1e-3
+_TOLERANCE = 1e-3
 
 Features = npt.NDArray[np.float32]
 
@@ -94,7 +94,7 @@ def against_onnxruntime(
         with Worker(threads) as ours, Worker(threads) as theirs:
             features = theirs(onnx_features, file, threads, image_size)
             difference = np.abs(ours(our_features, width, image_size) - features).max()
-            if not difference <= TOLERANCE * np.abs(features).max():
+            if not difference <= _TOLERANCE * np.abs(features).max():
                 raise RunFailed(f"onnxruntime's features differ from ours by {difference:.2g}")
             times = in_turn(
                 {
@@ -104,6 +104,6 @@ def against_onnxruntime(
                 rounds,
                 seconds,
             )
-    raw = {f"{name}_images_per_second": BATCH / min(t) for name, t in times.items()}
+    raw = {f"{name}_images_per_second": NETWORK_BATCH / min(t) for name, t in times.items()}
     value = speedup(times["ours"], times["onnxruntime"])
     return Measurement("inference", INFERENCE, where, value, TIMES, raw={**raw, "seconds": times})

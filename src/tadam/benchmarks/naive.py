@@ -17,7 +17,6 @@ from tadam.data.episodes import EpisodeSampler, auxiliary_batch
 from tadam.data.store import ImageStore
 from tadam.methods.tadam import Tadam
 from tadam.nn.backbones.resnet12 import ResNet12
-from tadam.training.optimiser import weight_decay
 from tadam.training.schedule import learning_rate_factor
 
 #: gamma and beta of each convolution, each (C,).
@@ -163,7 +162,7 @@ class NaiveTrainer:
     def __init__(self, config: Config, model: Tadam, store: ImageStore) -> None:
         episode = config.episode
         self.config, self.store = config, store
-        self.model = NaiveTadam(model)
+        self.model, self._weight_decay = NaiveTadam(model), model.weight_decay
         self.sampler = EpisodeSampler(
             store, episode.way, episode.shot, episode.queries, config.run.seed
         )
@@ -178,7 +177,7 @@ class NaiveTrainer:
         groups = []
         for name in names:
             parameter = self.model.parameters[name]
-            decay = weight_decay(name, nn.Parameter(parameter), config)
+            decay = self._weight_decay(name, nn.Parameter(parameter), config)
             groups.append({"params": [parameter], "weight_decay": decay})
         return torch.optim.SGD(
             groups, lr=config.learning_rate, momentum=config.momentum, foreach=False

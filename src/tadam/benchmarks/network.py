@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tadam.benchmarks.arithmetic import TRAINING_FACTOR, forward_flops
-from tadam.benchmarks.machine import gemm_seconds
+from tadam.benchmarks.gemm import gemm_seconds
 from tadam.benchmarks.results import SHARE, Measurement
 from tadam.benchmarks.targets import FORWARD, FORWARD_BACKWARD
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
@@ -15,10 +15,10 @@ from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.system.allocator import keep_large_blocks
 
-BATCH = 64
+NETWORK_BATCH = 64
 
 
-def random_images(size: int, count: int = BATCH) -> Tensor:
+def random_images(size: int, count: int = NETWORK_BATCH) -> Tensor:
     """Normalised images as the network gets them, (N, 3, H, W), channels last in memory."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(count, 3, size, size, generator=generator)
@@ -58,7 +58,7 @@ def rates(
     """Both passes as shares of the GEMM rate beside them, which takes turns with them."""
     flops = {
         "gemm": 2.0 * gemm_size**3,
-        FORWARD: BATCH * forward_flops(network(width), image_size),
+        FORWARD: NETWORK_BATCH * forward_flops(network(width), image_size),
     }
     flops[FORWARD_BACKWARD] = TRAINING_FACTOR * flops[FORWARD]
     with Worker(threads) as worker:

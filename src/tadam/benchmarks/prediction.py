@@ -14,6 +14,7 @@ from tadam.benchmarks.targets import FIT, PREDICTION
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
 from tadam.benchmarks.workload import Setup
 from tadam.classify.classifier import FewShotClassifier
+from tadam.data.decode import Pixels
 from tadam.errors import RunFailed
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
@@ -22,12 +23,11 @@ from tadam.nn.film import Film
 from tadam.system.allocator import keep_large_blocks
 
 #: Images that are classified; of the loop, which takes as long for each, only some are timed.
-IMAGES, LOOPED = 256, 32
+_IMAGES, _LOOPED = 256, 32
 #: Largest difference of a probability; Winograd's convolution rounds differently.
-TOLERANCE = 1e-3
+_TOLERANCE = 1e-3
 
-Pixels = npt.NDArray[np.uint8]
-Values = npt.NDArray[np.float32]
+_Probabilities = npt.NDArray[np.float32]
 
 
 class Task(NamedTuple):
@@ -53,7 +53,7 @@ def _task(setup: Setup) -> Task:
     shots = np.arange(setup.shot)
     rows = np.concatenate([k * setup.images_per_class + shots for k in range(setup.classes)])
     labels = np.repeat(np.arange(setup.classes), setup.shot)
-    return Task(model, store.images[rows], labels, store.images[-IMAGES:])
+    return Task(model, store.images[rows], labels, store.images[-_IMAGES:])
 
 
 def _tensor(images: Pixels) -> Tensor:
@@ -79,24 +79,24 @@ def _conditioned(setup: Setup) -> tuple[Film | None, Tensor]:
 
 
 @torch.inference_mode()
-def looped(setup: Setup) -> Values:
+def looped(setup: Setup) -> _Probabilities:
     """Probabilities of a few images, (n, K), one by one; runs in a worker, like what follows."""
     model, (film, c) = _task(setup).model, _conditioned(setup)
     rows = []
-    for image in _task(setup).images[:LOOPED]:
+    for image in _task(setup).images[:_LOOPED]:
         z = model.embed(_tensor(image[None]), film)
         rows.append(model.metric(z[None], c)[0].softmax(dim=1))
     return torch.cat(rows).numpy()
 
 
-def batched(setup: Setup) -> Values:
+def batched(setup: Setup) -> _Probabilities:
     """Probabilities of all images by a fitted classifier, (N, K)."""
     return _fitted(setup).predict_proba(_task(setup).images)
 
 
 def loop_seconds(setup: Setup, seconds: float) -> float:
     """Of an image in the loop."""
-    return shortest(lambda t: looped(setup), seconds) / min(LOOPED, len(_task(setup).images))
+    return shortest(lambda t: looped(setup), seconds) / min(_LOOPED, len(_task(setup).images))
 
 
 def batch_seconds(setup: Setup, seconds: float) -> float:
@@ -139,7 +139,7 @@ def measure(setup: Setup, threads: int, rounds: int, seconds: float) -> list[Mea
         workers = {kind: stack.enter_context(Worker(threads)) for kind in kinds}
         one, other = workers["looped"](looped, setup), workers["batched"](batched, setup)
         difference = np.abs(one - other[: len(one)]).max()
-        if not difference <= TOLERANCE:
+        if not difference <= _TOLERANCE:
             raise RunFailed(f"predictions differ from the loop's by {difference:.2g}")
         variants = {kind: partial(workers[kind], work, setup) for kind, work in kinds.items()}
         times = in_turn(variants, rounds, seconds)
@@ -150,7 +150,7 @@ def measure(setup: Setup, threads: int, rounds: int, seconds: float) -> list[Mea
         where,
         speedup(times["batched"], times["looped"]),
         TIMES,
-        note=f"{IMAGES} images, {task}; folded, in batches, against one by one, not folded",
+        note=f"{_IMAGES} images, {task}; folded, in batches, against one by one, not folded",
         raw={"seconds": times["batched"], "loop_seconds": times["looped"]},
     )
     fit = Measurement(

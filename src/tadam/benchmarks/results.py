@@ -8,7 +8,7 @@ from typing import Any
 
 from tadam.errors import UserError
 
-FORMAT = "tadam bench 1"
+_FORMAT = "tadam bench 1"
 
 #: Units of a measurement: times as fast, a fraction of one, gigabytes of 1e9 bytes, seconds.
 TIMES, SHARE, GIGABYTES, SECONDS = "x", "share", "GB", "s"
@@ -67,7 +67,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain types, ready for `json.dumps`."""
-        return {"format": FORMAT, **asdict(self)}
+        return {"format": _FORMAT, **asdict(self)}
 
     def find(self, name: str, setting: str) -> Measurement | None:
         """The measurement of that name and setting, if it was made."""
@@ -84,7 +84,7 @@ def read_report(path: Path) -> Report:
     except (OSError, ValueError):  # no JSON, or no text at all
         raise UserError(f"{path} is no JSON: give a file that 'tadam bench' wrote") from None
     try:
-        if raw.pop("format") != FORMAT:
+        if raw.pop("format") != _FORMAT:
             raise ValueError
         measurements = tuple(_checked(Measurement(**m)) for m in raw.pop("measurements"))
         report = Report(measurements=measurements, **raw)

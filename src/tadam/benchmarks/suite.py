@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
+from tadam import native
 from tadam.benchmarks import evaluation, inference, network, prediction, startup, steps
-from tadam.benchmarks.machine import gemm_gflops, machine
+from tadam.benchmarks.gemm import gemm_gflops
 from tadam.benchmarks.results import SHARE, TIMES, Measurement, Report
 from tadam.benchmarks.worker import Worker
 from tadam.benchmarks.workload import Setup
 from tadam.errors import RunFailed, UserError
+from tadam.system.machine import machine
 
 PARTS = (
     *("gemm", "step", "data", "evaluation", "inference", "prediction", "scaling", "memory"),
@@ -89,7 +91,7 @@ def quick_plan(threads: int) -> Plan:
 
 
 @dataclass(frozen=True)
-class Job:
+class Trial:
     """Measurements that are made in one go, and what to call them meanwhile."""
 
     part: str
@@ -97,14 +99,14 @@ class Job:
     work: Callable[[], Measurement | list[Measurement]]
 
 
-def jobs(plan: Plan) -> list[Job]:
+def trials(plan: Plan) -> list[Trial]:
     """The measurements of a plan, in the order of `PARTS`."""
     threads, base, turns = plan.threads, plan.base, (plan.rounds, plan.seconds)
     test = replace(base, classes=plan.test_classes, queries=plan.test_queries)
-    found: list[Job] = []
+    found: list[Trial] = []
 
     def add(part: str, label: str, work: Callable[..., object], *arguments: object) -> None:
-        found.append(Job(part, label, partial(work, *arguments)))  # type: ignore[arg-type]
+        found.append(Trial(part, label, partial(work, *arguments)))  # type: ignore[arg-type]
 
     for width in plan.widths:
         at, size = replace(base, width=width), base.image_size
@@ -124,8 +126,8 @@ def jobs(plan: Plan) -> list[Job]:
         where = f"memory, width {setup.width}, {setup.image_size} pixels"
         add("memory", where, steps.memory, setup, threads)
     add("startup", "startup", startup.measure, plan.rounds)
-    found.sort(key=lambda job: PARTS.index(job.part))
-    return [job for job in found if job.part in plan.parts]
+    found.sort(key=lambda trial: PARTS.index(trial.part))
+    return [trial for trial in found if trial.part in plan.parts]
 
 
 def run(plan: Plan, progress: Callable[[str, int, int], None]) -> Report:
@@ -139,29 +141,31 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> Report:
         progress: Called with what comes next, measurements done and in all.
     """
     started = time.monotonic()
-    todo = jobs(plan)
+    todo = trials(plan)
     measurements: list[Measurement] = []
     with Worker(plan.threads) as limit:
         best = limit(gemm_gflops, plan.gemm_size, plan.seconds)
-        for done, job in enumerate(todo):
-            progress(job.label, done, len(todo))
-            measurements += _results(job)
+        for done, trial in enumerate(todo):
+            progress(trial.label, done, len(todo))
+            measurements += _results(trial)
             best = max(best, limit(gemm_gflops, plan.gemm_size, plan.seconds / 10))
     progress("done", len(todo), len(todo))
     return Report(
-        machine={**machine(plan.threads), "gemm_gflops": best},
+        machine={**machine(plan.threads, native.core()), "gemm_gflops": best},
         plan=asdict(plan),
         measurements=tuple(as_shares(measurements, best)),
         seconds=time.monotonic() - started,
     )
 
 
-def _results(job: Job) -> list[Measurement]:
-    """What a job gives; one that fails must not take the others' results with it."""
+def _results(trial: Trial) -> list[Measurement]:
+    """What a trial gives; one that fails must not take the others' results with it."""
     try:
-        result = job.work()
+        result = trial.work()
     except RunFailed as error:
-        return [Measurement(job.part, job.label, "", None, TIMES, note=f"not measured: {error}")]
+        return [
+            Measurement(trial.part, trial.label, "", None, TIMES, note=f"not measured: {error}")
+        ]
     return result if isinstance(result, list) else [result]
 
 

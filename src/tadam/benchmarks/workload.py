@@ -9,7 +9,8 @@ import torch
 from tadam.benchmarks.naive import NaiveTrainer
 from tadam.config import Config
 from tadam.data.store import ImageStore
-from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.system.allocator import keep_large_blocks
 from tadam.training.trainer import Trainer
 
@@ -52,8 +53,8 @@ class Setup:
     def model(self, store: ImageStore) -> Tadam:
         """With its initial weights."""
         config = self.config()
-        model = build_model(config, InputSpec(3, self.image_size, self.classes))
-        initialise(model, config, *store.channel_statistics(most=1000))
+        model = Tadam.build(config, InputSpec(3, self.image_size, self.classes))
+        model.initialise(config, *store.channel_statistics(most=1000))
         return model
 
 

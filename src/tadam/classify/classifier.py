@@ -24,7 +24,6 @@ from tadam.classify.reading import sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
 from tadam.classify.two_passes import embed_support
-from tadam.data.source import Progress
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
@@ -32,6 +31,7 @@ from tadam.models.modelfile import ModelInfo
 from tadam.models.resolve import model_name, resolve_model
 from tadam.nn.backbone import Backbone
 from tadam.system.device import choose_device
+from tadam.system.progress import Progress
 
 if TYPE_CHECKING:
     from tadam.classify.export import Exported

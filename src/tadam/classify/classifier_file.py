@@ -23,7 +23,6 @@ from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import packed, unpacked
 from tadam.data.folder import named_like_image
 from tadam.errors import UserError
-from tadam.methods.tadam import build_model
 from tadam.metric import DISTANCES
 from tadam.models.modelfile import (
     CLASSIFIER_KEY,
@@ -35,7 +34,7 @@ from tadam.models.modelfile import (
     save_tensors,
 )
 from tadam.models.modelfile import KEY as MODEL_KEY
-from tadam.nn.backbone import Backbone
+from tadam.nn.backbone import Backbone, build_backbone
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
 from tadam.system.device import choose_device
@@ -43,7 +42,7 @@ from tadam.system.device import choose_device
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
-FORMAT = 1
+CLASSIFIER_FORMAT = 1
 _WEIGHTS = "predictor."
 #: What preprocessing needs of a backbone; folding leaves it behind.
 _STATISTICS = ("pixel_mean", "pixel_std")
@@ -60,7 +59,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         )
     origin, predictor = classifier.origin_, classifier.predictor_
     description = {
-        "format": FORMAT,
+        "format": CLASSIFIER_FORMAT,
         "classes": classes,
         "distance": predictor.distance,
         "trained_alpha": classifier.trained_alpha_,
@@ -201,9 +200,10 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         text = metadata[CLASSIFIER_KEY]
         raw = json.loads(text)
-        if raw["format"] != FORMAT:
+        if raw["format"] != CLASSIFIER_FORMAT:
             raise UserError(
-                f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
+                f"{path} has format {raw['format']}, this tadam reads {CLASSIFIER_FORMAT}: "
+                "upgrade tadam"
             )
         intact = metadata["sha256"] == _checksum(text, tensors)
     except UserError:
@@ -237,8 +237,7 @@ def _parameter(value: Any) -> float | None:
 
 def _backbone(origin: ModelInfo) -> Backbone:
     """The recipe's backbone alone: what the file says of other parts is not built."""
-    config = origin.config.updated({"conditioning": {"enabled": False}})
-    return build_model(config, replace(origin.spec, auxiliary_classes=0)).backbone
+    return build_backbone(origin.config.backbone, origin.spec.channels, origin.spec.image_size)
 
 
 def _support(

@@ -25,7 +25,7 @@ from tadam.errors import RunFailed, UserError
 from tadam.system.files import replacing
 
 #: Version of the graph's inputs, outputs and metadata.
-FORMAT = "1"
+ONNX_FORMAT = "1"
 INPUT, OUTPUTS = "images", ("probabilities", "distance")
 #: Largest difference from PyTorch, of a probability or a cosine distance.
 TOLERANCE = 1e-4
@@ -99,7 +99,7 @@ def export(
     model = onnx_model(graph, torch.from_numpy(example).to(device), INPUT, OUTPUTS, dynamic)
     model.metadata_props.update(
         {
-            "format": FORMAT,
+            "format": ONNX_FORMAT,
             "tadam_version": __version__,
             "classes": json.dumps(list(classes)),
             "label_type": type(classes[0]).__name__,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import IMAGES_AT_ONCE, Prepared, Reader
+from tadam.classify.reading import READ_AT_ONCE, Prepared, Reader
 from tadam.data.decode import Pixels
 from tadam.errors import UserError
 from tadam.native.constant_weights import constant_weights
@@ -79,7 +79,7 @@ def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], T
 def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     """Classifies images."""
     rows, z, thumbnails = embed(predictor.network, batches)
-    parts = z.split(IMAGES_AT_ONCE)
+    parts = z.split(READ_AT_ONCE)
     distances = torch.cat([predictor.distances(part) for part in parts])
     nearest = torch.cat([predictor.nearest(part) for part in parts])
     probabilities = (-predictor.alpha * distances).softmax(dim=1)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from tadam.data.decode import Pixels, decode_upright, upright
 from tadam.data.folder import image_files
-from tadam.data.source import Progress
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
 #: Images that go through a network at once: this many, or small ones of so many pixels together.
-IMAGES_AT_ONCE, _PIXELS_AT_ONCE = 64, 2**18
+READ_AT_ONCE, _PIXELS_AT_ONCE = 64, 2**18
 #: Images of one size are scaled together up to this many pixels: their floats are held at once.
 _BLOCK_PIXELS = 2**22
 _MOST_THREADS = 8
@@ -150,7 +150,7 @@ class Reader:
         progress: Progress | None = None,
         problems: list[str] | None = None,
     ) -> Iterator[Prepared]:
-        """Batches of `IMAGES_AT_ONCE` images or more, in order; reads ahead of the network.
+        """Batches of `READ_AT_ONCE` images or more, in order; reads ahead of the network.
 
         Args:
             images: What to read.
@@ -158,7 +158,7 @@ class Reader:
             problems: Gets a sentence for each image that is broken; without it the first such
                 sentence is raised.
         """
-        most = max(IMAGES_AT_ONCE, _PIXELS_AT_ONCE // self.size**2)
+        most = max(READ_AT_ONCE, _PIXELS_AT_ONCE // self.size**2)
         pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS))
         try:
             waiting: list[Prepared] = []
@@ -204,7 +204,7 @@ def _blocks(images: Sequence[ImageSource]) -> Iterator[tuple[int, Sequence[Image
     while start < len(images):
         first, stop = images[start], start + 1
         if isinstance(first, np.ndarray):
-            most = min(IMAGES_AT_ONCE, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
+            most = min(READ_AT_ONCE, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
             while stop < min(start + most, len(images)) and _alike(first, images[stop]):
                 stop += 1
         yield start, images[start:stop]
@@ -223,7 +223,7 @@ def _in_order(
     """What becomes of all blocks, in order, with a batch's worth of images under way."""
     pending: deque[tuple[int, Future[_Outcome]]] = deque()
     for first, block in blocks:
-        while pending and sum(count for count, _ in pending) >= IMAGES_AT_ONCE:
+        while pending and sum(count for count, _ in pending) >= READ_AT_ONCE:
             yield pending.popleft()[1].result()
         pending.append((len(block), pool.submit(work, first, block)))
     while pending:

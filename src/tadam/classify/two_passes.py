@@ -14,9 +14,9 @@ from tadam.classify.predictor import Predictor
 from tadam.classify.reading import ImageSource, Prepared
 from tadam.classify.support import class_numbers
 from tadam.classify.thumbnails import Picture, by_class, shrunk
-from tadam.data.source import Progress
 from tadam.methods.tadam import Tadam
 from tadam.metric import DISTANCES
+from tadam.system.progress import Progress
 
 #: Prepared support images are kept between the two passes up to this many bytes, else read again.
 _KEPT_BYTES = 2**30

@@ -21,6 +21,7 @@ from tadam.cli.flags import with_flags
 from tadam.cli.options import Json, Recipe, TrainingOptions
 from tadam.cli.predict import predict
 from tadam.cli.reproduce import reproduce_app
+from tadam.cli.settings import settings
 from tadam.cli.sweep import sweep_app
 from tadam.cli.typer_app import App
 from tadam.errors import Interrupted, LostProcess, RunFailed, UserError
@@ -37,7 +38,7 @@ app = App(
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
-for command in (fit, predict, evaluate, export, bench):
+for command in (fit, predict, evaluate, export, bench, settings):
     app.command()(command)
 
 

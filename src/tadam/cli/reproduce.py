@@ -57,11 +57,11 @@ def figure3(
 
 
 def _show_figure3(result: "Figure3", written: Iterable[Path]) -> None:
-    from tadam.reproduce.figure3 import COLUMNS, count_of, figure3_rows
+    from tadam.reproduce.figure3 import FIGURE3_COLUMNS, count_of, figure3_rows
     from tadam.reproduce.published import seen
 
     title = f"Figure 3: conditioning by layer, {count_of(result)}, {result.dataset}"
-    print_table(title, COLUMNS, figure3_rows(result))
+    print_table(title, FIGURE3_COLUMNS, figure3_rows(result))
     out.print(seen("figure3"))
     print_written(written)
 
@@ -134,7 +134,7 @@ def lemma1(
     as_json: Json = False,
 ) -> None:
     """Lemma 1: what the gradient becomes for very small and very large alpha."""
-    from tadam.reproduce.lemma1_results import COLUMNS, lemma1_rows, reproduce_lemma1
+    from tadam.reproduce.lemma1_results import LEMMA1_COLUMNS, lemma1_rows, reproduce_lemma1
 
     on = jobs.cluster()
     results, written = reproduce_lemma1(folder, seed, cluster=on, watcher=JobReporter(live=True))
@@ -143,5 +143,5 @@ def lemma1(
         return
     for result in results:
         title = f"relative error of the gradient / alpha, {result.distance}"
-        print_table(title, COLUMNS, lemma1_rows(result))
+        print_table(title, LEMMA1_COLUMNS, lemma1_rows(result))
     print_written(written)

@@ -28,6 +28,7 @@ def sweep_alpha(
     as_json: Json = False,
 ) -> None:
     """Train once per alpha, choose on validation and draw the curve."""
+    from tadam.reports.sweep_plot import draw_sweep
     from tadam.reports.training_progress import TerminalReporter
     from tadam.training.sweep import parse_values
     from tadam.training.sweep import sweep_alpha as run
@@ -46,6 +47,7 @@ def sweep_alpha(
         watcher=JobReporter(live=jobs.ray is not None),
         on_point=lambda p: err.print(f"alpha {p.alpha:g}: {percent(p.accuracy, p.ci95)}"),
     )
+    result = draw_sweep(result)
     if as_json:
         print_json(result.to_json())
         return

@@ -41,6 +41,10 @@ class MethodConfig(_Chosen):
     name: str = "tadam"
     """The method: a file of src/tadam/methods."""
 
+    def has_class_head(self, config: "Config") -> bool:
+        """Whether the method has a head over all training classes."""
+        return False
+
     def check(self, config: "Config") -> None:
         """Raises a `UserError` for a recipe that this method cannot work with."""
 

@@ -13,11 +13,12 @@ from tadam.data.folder import FOLDER_PREFIX, folder_source
 from tadam.data.mini_imagenet import MINI_IMAGENET
 from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
 from tadam.data.shapes_source import SHAPES
-from tadam.data.source import SPLITS, Progress, Source
+from tadam.data.source import SPLITS, Source
 from tadam.data.store import ImageStore
 from tadam.data.tiered_imagenet import TIERED_IMAGENET
 from tadam.errors import UserError
 from tadam.system.files import DATA_VARIABLE, data_dir
+from tadam.system.progress import Progress
 
 SOURCES = (
     SHAPES,

@@ -16,23 +16,24 @@ from tadam.config import DataConfig
 from tadam.data.archive import members
 from tadam.data.cache import cached_array, fingerprint
 from tadam.data.checksum import require_md5
-from tadam.data.source import Download, Progress, Source, require_size
+from tadam.data.source import Download, Source, require_size
 from tadam.data.store import ImageStore, split_stores
 from tadam.data.unpickle import load_pickle, load_pickled_bytes
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
-IMAGE_SIZE = 32
-IMAGES_PER_CLASS = 600  # 500 of `train`, then 100 of `test`
-FOLDER = "cifar-100-python"
-ARCHIVE = "cifar-100-python.tar.gz"
+_IMAGE_SIZE = 32
+_IMAGES_PER_CLASS = 600  # 500 of `train`, then 100 of `test`
+_FOLDER = "cifar-100-python"
+_ARCHIVE = "cifar-100-python.tar.gz"
 #: As published.
-MD5 = {
-    ARCHIVE: "eb9058c3a382ffc7106e4002c42a8d85",
+_MD5 = {
+    _ARCHIVE: "eb9058c3a382ffc7106e4002c42a8d85",
     "train": "16019d7e3df5f24257cddd939b257f8d",
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
 }
 _PARTS = ("train", "test")
-_PIXELS = 3 * IMAGE_SIZE**2
+_PIXELS = 3 * _IMAGE_SIZE**2
 _LARGEST_PICKLE = 512 * 2**20
 
 _Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
@@ -60,7 +61,7 @@ SUPERCLASSES = {
     "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
     "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
 }
-CLASSES = tuple(sorted(name for names in SUPERCLASSES.values() for name in names))
+FINE_LABELS = tuple(sorted(name for names in SUPERCLASSES.values() for name in names))
 
 
 def _of_superclasses(*coarse_labels: int) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ _CIFAR_FS_TEST = (
     "woman", "worm",
 )  # fmt: skip
 CIFAR_FS_SPLITS = {
-    "train": tuple(c for c in CLASSES if c not in (*_CIFAR_FS_VAL, *_CIFAR_FS_TEST)),
+    "train": tuple(c for c in FINE_LABELS if c not in (*_CIFAR_FS_VAL, *_CIFAR_FS_TEST)),
     "val": _CIFAR_FS_VAL,
     "test": _CIFAR_FS_TEST,
 }
@@ -92,10 +93,10 @@ CIFAR_FS_SPLITS = {
 
 def find(root: Path) -> list[Path]:
     """The unpacked files if both are there, else the archive."""
-    unpacked = [root / FOLDER / part for part in _PARTS]
+    unpacked = [root / _FOLDER / part for part in _PARTS]
     if all(path.is_file() for path in unpacked):
         return unpacked
-    return [path for path in [root / ARCHIVE] if path.is_file()]
+    return [path for path in [root / _ARCHIVE] if path.is_file()]
 
 
 def load(
@@ -105,22 +106,22 @@ def load(
     progress: Progress | None = None,
 ) -> dict[str, ImageStore]:
     """One store per split; a class has its images of `train`, then those of `test`, in order."""
-    require_size(config, IMAGE_SIZE)
+    require_size(config, _IMAGE_SIZE)
     files = find(root)
     order = [name for names in splits.values() for name in names]
 
     def fill(out: npt.NDArray[np.uint8]) -> None:
         images = read_classes(files, progress)
-        out[:] = images[[CLASSES.index(name) for name in order]].reshape(out.shape)
+        out[:] = images[[FINE_LABELS.index(name) for name in order]].reshape(out.shape)
 
     images = cached_array(
         f"{config.name}-{fingerprint(root, files, order)}",
-        (len(order) * IMAGES_PER_CLASS, IMAGE_SIZE, IMAGE_SIZE, 3),
+        (len(order) * _IMAGES_PER_CLASS, _IMAGE_SIZE, _IMAGE_SIZE, 3),
         fill,
     )
     return split_stores(
         images,
-        {split: dict.fromkeys(names, IMAGES_PER_CLASS) for split, names in splits.items()},
+        {split: dict.fromkeys(names, _IMAGES_PER_CLASS) for split, names in splits.items()},
     )
 
 
@@ -129,17 +130,17 @@ def read_classes(files: Sequence[Path], progress: Progress | None = None) -> npt
     for done, path in enumerate(files):
         if progress:
             progress(done, len(files))
-        require_md5(path, MD5[path.name])
+        require_md5(path, _MD5[path.name])
     batches = _read_archive(files[0]) if len(files) == 1 else _read_files(files)
     pixels = np.concatenate([batch[0] for batch in batches])
     labels = np.concatenate([batch[1] for batch in batches])
-    counts = np.bincount(labels, minlength=len(CLASSES))
-    if not (counts == IMAGES_PER_CLASS).all():
+    counts = np.bincount(labels, minlength=len(FINE_LABELS))
+    if not (counts == _IMAGES_PER_CLASS).all():
         raise UserError(
-            f"{files[0].parent} has not {IMAGES_PER_CLASS} images of each class: get it again"
+            f"{files[0].parent} has not {_IMAGES_PER_CLASS} images of each class: get it again"
         )
     by_class = pixels[np.argsort(labels, kind="stable")]
-    planes = by_class.reshape(len(CLASSES), IMAGES_PER_CLASS, 3, IMAGE_SIZE, IMAGE_SIZE)
+    planes = by_class.reshape(len(FINE_LABELS), _IMAGES_PER_CLASS, 3, _IMAGE_SIZE, _IMAGE_SIZE)
     return planes.transpose(0, 1, 3, 4, 2)
 
 
@@ -159,19 +160,19 @@ def _read_files(files: Sequence[Path]) -> list[_Batch]:
 def _read_archive(path: Path) -> list[_Batch]:
     batches = {}
     for member in members(path):
-        if member.name in [f"{FOLDER}/{part}" for part in _PARTS]:
+        if member.name in [f"{_FOLDER}/{part}" for part in _PARTS]:
             name = f"{member.name} in {path}"
             batches[member.name] = _batch(load_pickled_bytes(member.read(), name), name)
     if len(batches) < len(_PARTS):
         raise UserError(f"{path} lacks train and test of CIFAR-100: get it again")
-    return [batches[f"{FOLDER}/{part}"] for part in _PARTS]
+    return [batches[f"{_FOLDER}/{part}"] for part in _PARTS]
 
 
 def _batch(content: Any, name: str) -> _Batch:
     """Pixels (N, 3072) and fine labels (N,) of an unpickled file, whatever it may hold."""
     try:
         pixels, labels = content["data"], np.array(content["fine_labels"], np.int64)
-        known = labels.min() >= 0 and labels.max() < len(CLASSES)
+        known = labels.min() >= 0 and labels.max() < len(FINE_LABELS)
         ok = known and pixels.dtype == np.uint8 and pixels.shape == (*labels.shape, _PIXELS)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         ok = False
@@ -188,12 +189,14 @@ def _source(name: str, summary: str, splits: Mapping[str, Sequence[str]]) -> Sou
         images="60,000",
         size="32x32",
         licence="none stated (cite Krizhevsky 2009)",
-        layout=f"{ARCHIVE} (or the train and test of {FOLDER}/)",
+        layout=f"{_ARCHIVE} (or the train and test of {_FOLDER}/)",
         find=find,
         load=partial(load, splits),
         verify=verify,
         downloads=(
-            Download(f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}", path=ARCHIVE, md5=MD5[ARCHIVE]),
+            Download(
+                f"https://www.cs.toronto.edu/~kriz/{_ARCHIVE}", path=_ARCHIVE, md5=_MD5[_ARCHIVE]
+            ),
         ),
     )
 

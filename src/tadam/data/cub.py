@@ -16,23 +16,24 @@ from tadam.data.cache import cached_stores, fingerprint
 from tadam.data.checksum import require_md5
 from tadam.data.decode import DECODER_VERSION, decode_bytes, decode_into
 from tadam.data.folder import SPLITS_FILE, class_files, load_files, read_splits, unreadable
-from tadam.data.source import Download, Progress, Source
+from tadam.data.source import Download, Source
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
-DEFAULT_IMAGE_SIZE = 84
-FOLDER = "cub"
-IMAGES = "CUB_200_2011/images"
-ARCHIVE = "CUB_200_2011.tgz"
-CLASSES, IMAGE_COUNT = 200, 11_788
-MD5 = "97eceeb196236b17998738112f37df78"
+_DEFAULT_IMAGE_SIZE = 84
+_FOLDER = "cub"
+_IMAGES = "CUB_200_2011/images"
+_ARCHIVE = "CUB_200_2011.tgz"
+_CLASSES, _IMAGE_COUNT = 200, 11_788
+_MD5 = "97eceeb196236b17998738112f37df78"
 
 File = TypeVar("File", Path, str)
 
 
 def find(root: Path) -> list[Path]:
     """The folder of images, else the archive."""
-    return [p for p in (root / FOLDER / IMAGES, root / FOLDER / ARCHIVE) if p.exists()][:1]
+    return [p for p in (root / _FOLDER / _IMAGES, root / _FOLDER / _ARCHIVE) if p.exists()][:1]
 
 
 def split_classes(names: Sequence[str]) -> dict[str, list[str]]:
@@ -49,14 +50,14 @@ def split_classes(names: Sequence[str]) -> dict[str, list[str]]:
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
     """One store per split, classes and images in the order of their names."""
     (found,) = find(root)
-    size = config.image_size or DEFAULT_IMAGE_SIZE
+    size = config.image_size or _DEFAULT_IMAGE_SIZE
     if found.is_dir():
         files = _dealt(root, class_files(found))
-        return load_files(config.name, root / FOLDER, files, size, progress)
+        return load_files(config.name, root / _FOLDER, files, size, progress)
 
     @cache
     def listed() -> dict[str, dict[str, list[str]]]:
-        require_md5(found, MD5)
+        require_md5(found, _MD5)
         return _dealt(root, _archived(found))
 
     def jobs() -> Iterator[tuple[int, Any]]:
@@ -67,7 +68,7 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
                 name = f"{member.name} in {found}"
                 yield rows[member.name], partial(decode_bytes, member.read(), name, size)
 
-    sources = [p for p in (found, root / FOLDER / SPLITS_FILE) if p.exists()]
+    sources = [p for p in (found, root / _FOLDER / SPLITS_FILE) if p.exists()]
     key = f"{config.name}-{fingerprint(root, sources, DECODER_VERSION, size)}"
     return cached_stores(
         key,
@@ -86,16 +87,16 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
             classes = class_files(found)
             files = [path for paths in classes.values() for path in paths]
             problems = unreadable(files, progress)
-            if (len(classes), len(files)) != (CLASSES, IMAGE_COUNT):
+            if (len(classes), len(files)) != (_CLASSES, _IMAGE_COUNT):
                 problems.append(
                     f"{found} has {len(classes)} classes and {len(files):,} images, not "
-                    f"{CLASSES} and {IMAGE_COUNT:,}: get it again"
+                    f"{_CLASSES} and {_IMAGE_COUNT:,}: get it again"
                 )
             _dealt(root, classes)
         else:
             if progress:
                 progress(0, 1)
-            require_md5(found, MD5)
+            require_md5(found, _MD5)
             _dealt(root, _archived(found))
     except UserError as error:
         problems.append(str(error))
@@ -104,7 +105,7 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
 
 def _dealt(root: Path, files: Mapping[str, list[File]]) -> dict[str, dict[str, list[File]]]:
     """Files by class, dealt to the splits."""
-    path = root / FOLDER / SPLITS_FILE
+    path = root / _FOLDER / SPLITS_FILE
     splits = read_splits(path, list(files)) if path.exists() else split_classes(list(files))
     return {split: {name: files[name] for name in names} for split, names in splits.items()}
 
@@ -114,10 +115,10 @@ def _archived(path: Path) -> dict[str, list[str]]:
     classes: dict[str, list[str]] = {}
     for name in sorted(member.name for member in members(path)):
         parts = PurePosixPath(name).parts
-        if "/".join(parts[:-2]) == IMAGES and not parts[-1].startswith("."):
+        if "/".join(parts[:-2]) == _IMAGES and not parts[-1].startswith("."):
             classes.setdefault(parts[-2], []).append(name)
     if not classes:
-        raise UserError(f"{path} has no {IMAGES}: get it again")
+        raise UserError(f"{path} has no {_IMAGES}: get it again")
     return classes
 
 
@@ -128,15 +129,15 @@ CUB = Source(
     images="11,788",
     size="84x84 or any",
     licence="research and education, not commercial",
-    layout=f"{FOLDER}/{ARCHIVE} (or unpacked, {FOLDER}/{IMAGES}/)",
+    layout=f"{_FOLDER}/{_ARCHIVE} (or unpacked, {_FOLDER}/{_IMAGES}/)",
     load=load,
     verify=verify,
     find=find,
     downloads=(
         Download(
-            f"https://data.caltech.edu/records/65de6-vp158/files/{ARCHIVE}",
-            path=f"{FOLDER}/{ARCHIVE}",
-            md5=MD5,
+            f"https://data.caltech.edu/records/65de6-vp158/files/{_ARCHIVE}",
+            path=f"{_FOLDER}/{_ARCHIVE}",
+            md5=_MD5,
         ),
     ),
     resizable=True,

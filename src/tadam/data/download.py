@@ -10,9 +10,10 @@ import urllib.request
 from pathlib import Path
 
 from tadam.data.checksum import file_md5
-from tadam.data.source import Download, Progress
+from tadam.data.source import Download
 from tadam.errors import RunFailed
 from tadam.system.files import put_in_place
+from tadam.system.progress import Progress
 
 #: Seconds without a byte after which a server counts as gone.
 TIMEOUT = 30.0

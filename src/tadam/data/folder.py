@@ -15,12 +15,13 @@ from tadam.config import DataConfig
 from tadam.data.cache import cached_array, fingerprint
 from tadam.data.decode import DECODER_VERSION, EXTENSIONS, decode, decode_into
 from tadam.data.episodes import bits, uniforms
-from tadam.data.source import Progress, Source
+from tadam.data.source import Source
 from tadam.data.store import ImageStore, split_stores
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
 FOLDER_PREFIX = "folder:"
-DEFAULT_IMAGE_SIZE = 84
+_DEFAULT_IMAGE_SIZE = 84
 SPLITS_FILE = "splits.toml"
 
 
@@ -161,7 +162,7 @@ def load_files(
         image_size: Side of the square images, 0 for the default.
         progress: Called with (images decoded, images in all).
     """
-    size = image_size or DEFAULT_IMAGE_SIZE
+    size = image_size or _DEFAULT_IMAGE_SIZE
     ordered = [p for classes in files.values() for paths in classes.values() for p in paths]
     images = cached_array(
         f"{label}-{fingerprint(root, ordered, DECODER_VERSION, size)}",
@@ -182,7 +183,7 @@ def unreadable(files: Sequence[Path], progress: Progress | None = None) -> list[
     problems = []
     for i, path in enumerate(files):
         try:
-            decode(path, DEFAULT_IMAGE_SIZE)
+            decode(path, _DEFAULT_IMAGE_SIZE)
         except UserError as error:
             problems.append(str(error))
         if progress:

@@ -23,17 +23,18 @@ from tadam.config import DataConfig
 from tadam.data.cache import Counts, cached_stores, fingerprint
 from tadam.data.decode import scaled
 from tadam.data.folder import load_files, unreadable
-from tadam.data.source import SPLITS, Progress, Source, count_problems
+from tadam.data.source import SPLITS, Source, count_problems
 from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle, out_of_memory
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
-IMAGE_SIZE = 84
-FOLDER = "mini-imagenet"
-IMAGES = "images"
+_IMAGE_SIZE = 84
+_FOLDER = "mini-imagenet"
+_IMAGES = "images"
 FORMS = ("mini-imagenet-cache-{}.pkl", "few-shot-{}.npz", "{}.csv")
 #: Classes and images of each split.
-EXPECTED = {"train": (64, 38_400), "val": (16, 9_600), "test": (20, 12_000)}
+_EXPECTED = {"train": (64, 38_400), "val": (16, 9_600), "test": (20, 12_000)}
 _LARGEST = 4 * 2**30
 
 #: Pixels (N, 84, 84, 3), and the rows of each class by name.
@@ -43,7 +44,7 @@ _Part = tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]
 def find(root: Path) -> list[Path]:
     """The files of the first form that is complete."""
     for form in FORMS:
-        files = [root / FOLDER / form.format(split) for split in SPLITS]
+        files = [root / _FOLDER / form.format(split) for split in SPLITS]
         if all(path.is_file() for path in files):
             return files
     return []
@@ -51,9 +52,9 @@ def find(root: Path) -> list[Path]:
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
     """One store per split, classes in the order of their names."""
-    files, size = find(root), config.image_size or IMAGE_SIZE
+    files, size = find(root), config.image_size or _IMAGE_SIZE
     if files[0].suffix == ".csv":
-        return load_files(config.name, root / FOLDER, _listed(root), size, progress)
+        return load_files(config.name, root / _FOLDER, _listed(root), size, progress)
     key = f"{config.name}-{fingerprint(root, files, size)}"
 
     def fill(out: npt.NDArray[np.uint8]) -> None:
@@ -64,7 +65,7 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
             pixels, classes = _read(path)
             for rows in classes.values():
                 for row in rows:
-                    out[start] = pixels[row] if size == IMAGE_SIZE else scaled(pixels[row], size)
+                    out[start] = pixels[row] if size == _IMAGE_SIZE else scaled(pixels[row], size)
                     start += 1
 
     return cached_stores(key, (size, size, 3), lambda: _counts(root), fill)
@@ -83,7 +84,7 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
             counts = _counts(root, progress)
     except UserError as error:
         return [str(error)]
-    return problems + count_problems(root / FOLDER, counts, EXPECTED)
+    return problems + count_problems(root / _FOLDER, counts, _EXPECTED)
 
 
 def _counts(root: Path, progress: Progress | None = None) -> Counts:
@@ -93,7 +94,7 @@ def _counts(root: Path, progress: Progress | None = None) -> Counts:
         if progress:
             progress(done, len(SPLITS))
         counts[split] = {name: len(rows) for name, rows in _read(path)[1].items()}
-    _require_disjoint(root / FOLDER, counts)
+    _require_disjoint(root / _FOLDER, counts)
     return counts
 
 
@@ -138,7 +139,7 @@ def _read_npz(path: Path) -> _Part:
 
 def _checked(path: Path, pixels: Any, classes: dict[str, npt.NDArray[np.int64]]) -> _Part:
     is_images = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8
-    if not is_images or pixels.shape[1:] != (IMAGE_SIZE, IMAGE_SIZE, 3) or not classes:
+    if not is_images or pixels.shape[1:] != (_IMAGE_SIZE, _IMAGE_SIZE, 3) or not classes:
         raise _not_mini_imagenet(path)
     for rows in classes.values():
         if rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() >= len(pixels):
@@ -152,12 +153,12 @@ def _not_mini_imagenet(path: Path) -> UserError:
 
 def _listed(root: Path) -> dict[str, dict[str, list[Path]]]:
     """Image files by split and class, as the CSV files list them."""
-    folder = root / FOLDER
-    if not (folder / IMAGES).is_dir():
+    folder = root / _FOLDER
+    if not (folder / _IMAGES).is_dir():
         raise UserError(
-            f"{folder / IMAGES} is not there: it is to hold the images that the CSVs list"
+            f"{folder / _IMAGES} is not there: it is to hold the images that the CSVs list"
         )
-    present = set(os.listdir(folder / IMAGES))
+    present = set(os.listdir(folder / _IMAGES))
     listed: dict[str, dict[str, list[Path]]] = {}
     for split in SPLITS:
         path = folder / FORMS[-1].format(split)
@@ -171,8 +172,8 @@ def _listed(root: Path) -> dict[str, dict[str, list[Path]]]:
             if not label:
                 raise UserError(f"{path} has no label for {name!r}: get it again")
             if name not in present:
-                raise UserError(f"{path} lists {name!r}, which is not in {folder / IMAGES}")
-            classes.setdefault(label, []).append(folder / IMAGES / name)
+                raise UserError(f"{path} lists {name!r}, which is not in {folder / _IMAGES}")
+            classes.setdefault(label, []).append(folder / _IMAGES / name)
         if not classes:
             raise UserError(f"{path} lists no image: get it again")
         listed[split] = dict(sorted(classes.items()))
@@ -199,7 +200,7 @@ MINI_IMAGENET = Source(
     images="60,000",
     size="84x84 or any",
     licence="ImageNet's terms: research, not commercial",
-    layout=f"{FOLDER}/mini-imagenet-cache-{{train,val,test}}.pkl (or few-shot-*.npz, or Ravi's "
+    layout=f"{_FOLDER}/mini-imagenet-cache-{{train,val,test}}.pkl (or few-shot-*.npz, or Ravi's "
     "*.csv with images/)",
     load=load,
     verify=verify,

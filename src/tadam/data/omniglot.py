@@ -23,12 +23,13 @@ from tadam.config import DataConfig
 from tadam.data.archive import members
 from tadam.data.cache import cached_stores, fingerprint
 from tadam.data.decode import DECODER_VERSION, Pixels, decode_bytes, decode_into
-from tadam.data.source import SPLITS, Download, Progress, Source
+from tadam.data.source import SPLITS, Download, Source
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
-DEFAULT_IMAGE_SIZE = 28
-FOLDER = "omniglot"
+_DEFAULT_IMAGE_SIZE = 28
+_FOLDER = "omniglot"
 ARCHIVES = ("images_background.zip", "images_evaluation.zip")
 DRAWINGS = {"images_background.zip": 964 * 20, "images_evaluation.zip": 659 * 20}
 #: SHA-256 over the drawings, see `_digest`: the same however they are zipped.
@@ -55,14 +56,14 @@ def split_of(archive: str, character: str) -> str:
 
 def find(root: Path) -> list[Path]:
     """Both archives if both are there."""
-    files = [root / FOLDER / name for name in ARCHIVES]
+    files = [root / _FOLDER / name for name in ARCHIVES]
     return files if all(path.is_file() for path in files) else []
 
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
     """One store per split, of one channel; characters and drawings in the order of their names."""
-    files, size = find(root), config.image_size or DEFAULT_IMAGE_SIZE
-    key = f"{FOLDER}-{fingerprint(root, files, DECODER_VERSION, size)}"
+    files, size = find(root), config.image_size or _DEFAULT_IMAGE_SIZE
+    key = f"{_FOLDER}-{fingerprint(root, files, DECODER_VERSION, size)}"
 
     def fill(out: npt.NDArray[np.uint8]) -> None:
         classes = [c for characters in _characters(files).values() for c in characters.values()]
@@ -148,7 +149,7 @@ OMNIGLOT = Source(
     downloads=tuple(
         Download(
             f"https://raw.githubusercontent.com/brendenlake/omniglot/master/python/{name}",
-            path=f"{FOLDER}/{name}",
+            path=f"{_FOLDER}/{name}",
             md5=_MD5[name],
         )
         for name in ARCHIVES

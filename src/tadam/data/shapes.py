@@ -4,8 +4,9 @@ A picture shows one object, a shape with a texture and a colour, on a cluttered 
 fixes two of the three attributes and leaves the third free: "striped star (any colour)", "red star
 (any texture)", "red striped (any shape)". So what tells two classes apart changes from task to
 task: between two kinds of star the shape says nothing, between a star and a heart it says it all.
-That is the situation TADAM's task conditioning is made for. Validation and test classes are
-combinations that training never fixed, of attribute values that it has seen.
+Task conditioning could make use of that; whether a trained model does has to be measured (with the
+demo's, another task's vectors serve as well). Validation and test classes are combinations that
+training never fixed, of attribute values that it has seen.
 
 The pixels are the same, bit for bit, on every machine and with every NumPy, so that numbers can be
 compared. Hence two rules for whoever edits this file (and `VERSION` goes up when pixels change):
@@ -30,7 +31,7 @@ VERSION = 1
 IMAGE_SIZE = 32
 IMAGES_PER_CLASS = 120
 
-SHAPES = ("disc", "square", "triangle", "star", "cross", "ring", "heart", "bar")
+OUTLINES = ("disc", "square", "triangle", "star", "cross", "ring", "heart", "bar")
 # "rimmed" stays last: it needs an object's outline, so backgrounds choose among the others.
 TEXTURES = ("plain", "striped", "checked", "dotted", "halved", "rimmed")
 COLOURS = ("red", "yellow", "green", "cyan", "blue", "purple")
@@ -62,7 +63,7 @@ class ShapeClass(NamedTuple):
         words = [
             None if self.colour is None else COLOURS[self.colour],
             None if self.texture is None else TEXTURES[self.texture],
-            None if self.shape is None else SHAPES[self.shape],
+            None if self.shape is None else OUTLINES[self.shape],
         ]
         free = ("colour", "texture", "shape")[words.index(None)]
         return f"{' '.join(word for word in words if word)} (any {free})"
@@ -104,7 +105,7 @@ def _choose_classes() -> tuple[ShapeClass, ...]:
     Colour is by far the easiest attribute to learn, so it decides only half of the classes: with
     more, a network stops at colour and never looks at shape or texture.
     """
-    shapes, textures, colours = range(len(SHAPES)), range(len(TEXTURES)), range(len(COLOURS))
+    shapes, textures, colours = range(len(OUTLINES)), range(len(TEXTURES)), range(len(COLOURS))
     pairs = {
         "colour": [ShapeClass(s, t, None) for s in shapes for t in textures],
         "texture": [ShapeClass(s, None, c) for s in shapes for c in colours],
@@ -195,7 +196,7 @@ _OUTLINES: dict[str, Callable[[Floats, Floats], Floats]] = {
 def _outline(shape: Ints, x: Floats, y: Floats) -> Floats:
     """Signed distance of every pixel to its image's shape, (N, height, width)."""
     distance = np.empty_like(x)
-    for index, name in enumerate(SHAPES):
+    for index, name in enumerate(OUTLINES):
         rows = shape == index
         distance[rows] = _OUTLINES[name](x[rows], y[rows])
     return distance
@@ -243,7 +244,7 @@ def _draw_class(index: int) -> npt.NDArray[np.uint8]:
     """The images of one class, (N, height, width, 3)."""
     dice = _Dice(1, index)
     count, size = IMAGES_PER_CLASS, IMAGE_SIZE
-    free = (dice.pick(len(SHAPES)), dice.pick(len(TEXTURES)), dice.pick(len(COLOURS)))
+    free = (dice.pick(len(OUTLINES)), dice.pick(len(TEXTURES)), dice.pick(len(COLOURS)))
     shape, texture, colour = (
         varying if fixed is None else np.full(count, fixed)
         for fixed, varying in zip(CLASSES[index], free, strict=True)
@@ -262,7 +263,7 @@ def _draw_class(index: int) -> npt.NDArray[np.uint8]:
     for _ in range(_DISTRACTORS):
         radius = dice.between(2.5, 4.5)
         cx, cy = dice.turn(x - dice.between(-15, 15), y - dice.between(-15, 15))
-        edge = radius * _outline(dice.pick(len(SHAPES)), cx / radius, cy / radius)
+        edge = radius * _outline(dice.pick(len(OUTLINES)), cx / radius, cy / radius)
         tint = dice.between(0, 0.8, count, 1, 1, 3)
         canvas = _paint(canvas, tint, _soft(-edge) * dice.between(0.15, 0.45))
 

@@ -8,8 +8,9 @@ import numpy.typing as npt
 from tadam.config import DataConfig
 from tadam.data import shapes
 from tadam.data.cache import cache_path, cached_array
-from tadam.data.source import SPLITS, Progress, Source, require_size
+from tadam.data.source import SPLITS, Source, require_size
 from tadam.data.store import ImageStore, split_stores
+from tadam.system.progress import Progress
 
 _CACHE = f"shapes-v{shapes.VERSION}"
 

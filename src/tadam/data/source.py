@@ -7,9 +7,9 @@ from pathlib import Path
 from tadam.config import DataConfig
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
 SPLITS = ("train", "val", "test")
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

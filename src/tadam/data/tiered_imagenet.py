@@ -15,15 +15,16 @@ import numpy.typing as npt
 from tadam.config import DataConfig
 from tadam.data.cache import Counts, cached_stores, fingerprint
 from tadam.data.decode import DECODER_VERSION, Pixels, decode_all, decode_bytes, decode_into
-from tadam.data.source import SPLITS, Progress, Source, count_problems
+from tadam.data.source import SPLITS, Source, count_problems
 from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
-DEFAULT_IMAGE_SIZE = 84
-FOLDER = "tiered-imagenet"
+_DEFAULT_IMAGE_SIZE = 84
+_FOLDER = "tiered-imagenet"
 #: Classes and images of each split.
-EXPECTED = {"train": (351, 448_695), "val": (97, 124_261), "test": (160, 206_209)}
+_EXPECTED = {"train": (351, 448_695), "val": (97, 124_261), "test": (160, 206_209)}
 _LARGEST_IMAGES, _LARGEST_LABELS = 16 * 2**30, 256 * 2**20
 
 
@@ -35,7 +36,7 @@ def find(root: Path) -> list[Path]:
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
     """One store per split, classes in the order of their labels."""
-    size = config.image_size or DEFAULT_IMAGE_SIZE
+    size = config.image_size or _DEFAULT_IMAGE_SIZE
     key = f"{config.name}-{fingerprint(root, find(root), DECODER_VERSION, size)}"
     return cached_stores(
         key,
@@ -50,12 +51,12 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
     try:
         counts = _split_counts(root)
         total = sum(sum(classes.values()) for classes in counts.values())
-        for done, _ in enumerate(decode_all(_jobs(root, DEFAULT_IMAGE_SIZE)), start=1):
+        for done, _ in enumerate(decode_all(_jobs(root, _DEFAULT_IMAGE_SIZE)), start=1):
             if progress:
                 progress(done, total)
     except UserError as error:
         return [str(error)]
-    return count_problems(root / FOLDER, counts, EXPECTED)
+    return count_problems(root / _FOLDER, counts, _EXPECTED)
 
 
 def _jobs(root: Path, size: int) -> Iterator[tuple[int, Callable[[], Pixels]]]:
@@ -77,7 +78,7 @@ def _split_counts(root: Path) -> Counts:
 
 
 def _paths(root: Path, split: str) -> tuple[Path, Path]:
-    return root / FOLDER / f"{split}_images_png.pkl", root / FOLDER / f"{split}_labels.pkl"
+    return root / _FOLDER / f"{split}_images_png.pkl", root / _FOLDER / f"{split}_labels.pkl"
 
 
 def _labels(path: Path) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -123,7 +124,7 @@ TIERED_IMAGENET = Source(
     images="779,165",
     size="84x84 or any",
     licence="ImageNet's terms: research, not commercial",
-    layout=f"{FOLDER}/{{train,val,test}}_images_png.pkl and _labels.pkl",
+    layout=f"{_FOLDER}/{{train,val,test}}_images_png.pkl and _labels.pkl",
     load=load,
     verify=verify,
     find=find,

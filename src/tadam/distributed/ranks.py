@@ -133,22 +133,21 @@ class Ranks:
             dist.broadcast(sent, 0, group=self._group(sent))
             tensor.copy_(sent)
 
-    def network(self, modules: Iterable[nn.Module | None], logits: Logits) -> Logits:
+    def network(self, trained: Iterable[nn.Parameter], logits: Logits) -> Logits:
         """`logits` with gradients that are averaged over the ranks while they are computed.
 
-        DistributedDataParallel waits for a gradient of every parameter that it is given. The two
+        DistributedDataParallel waits for a gradient of every parameter that it is given. The
         updates of a step train different parts of the model, so each has a wrapper of its own; the
         alternative, to search for unused parameters, would wait for the GPU in every step. A
         wrapper's forward pass is a whole update's: the model may embed as often as it likes in it.
 
         Args:
-            modules: What the update trains; all of it must take part in `logits`.
+            trained: What the update trains; all of it must take part in `logits`.
             logits: The forward pass.
         """
         if self.size == 1:
             return logits
-        parameters = [p for module in modules if module is not None for p in module.parameters()]
-        return DistributedDataParallel(_Update(parameters, logits), process_group=self._nccl)
+        return DistributedDataParallel(_Forward(trained, logits), process_group=self._nccl)
 
     def _group(self, tensor: Tensor) -> dist.ProcessGroup | None:
         return self._nccl if tensor.is_cuda else None
@@ -158,7 +157,7 @@ class Ranks:
 ALONE = Ranks()
 
 
-class _Update(nn.Module):
+class _Forward(nn.Module):
     """A forward pass that shows DistributedDataParallel what it trains, and nothing else.
 
     Buffers stay out of sight: DistributedDataParallel would replace every rank's running statistics

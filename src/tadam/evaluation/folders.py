@@ -8,9 +8,9 @@ import numpy as np
 
 from tadam.classify.classifier import FewShotClassifier
 from tadam.data.folder import class_files
-from tadam.data.source import Progress
 from tadam.errors import UserError
-from tadam.evaluation.tasks import calibration_error
+from tadam.evaluation.scores import calibration_error
+from tadam.system.progress import Progress
 
 
 @dataclass(frozen=True)

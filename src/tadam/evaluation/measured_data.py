@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tadam.config import DataConfig
 from tadam.data.catalogue import is_resizable, load_split
-from tadam.data.source import Progress
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
 from tadam.models.modelfile import ModelInfo
+from tadam.system.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from tadam.classify.inference import answer, reader_of
 from tadam.config import DataConfig
 from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
-from tadam.data.source import Progress
 from tadam.errors import UserError
-from tadam.evaluation.tasks import calibration_error, mean_and_interval
+from tadam.evaluation.scores import calibration_error, mean_and_interval
 from tadam.methods.tadam import Tadam
 from tadam.models.resolve import resolve_model
 from tadam.nn.backbone import Backbone
 from tadam.system.device import choose_device
+from tadam.system.progress import Progress
 
 
 @dataclass(frozen=True)

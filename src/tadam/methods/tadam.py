@@ -1,20 +1,26 @@
-"""Tadam: support and query images in, logits out (TADAM, fig. 1)."""
+"""TADAM: metric scaling, task conditioning and auxiliary co-training (Oreshkin et al., 2018).
 
-from collections.abc import Sequence
+Prototypical Networks (Snell et al., 2017) are the same method without the three.
+"""
+
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from tadam.config import Config, MethodConfig
+from tadam.config import Config, MethodConfig, OptimiserConfig
 from tadam.errors import UserError
+from tadam.methods.base import InputSpec, Method, Tasks, Update
+from tadam.methods.cotraining import makes_auxiliary_update
 from tadam.metric import ScaledMetric, prototypes
-from tadam.nn.backbone import Backbone
+from tadam.nn.backbone import Backbone, build_backbone
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
-from tadam.registry import BACKBONES, METHODS
+from tadam.registry import METHODS
 from tadam.system.device import mixed_precision
 
 
@@ -38,6 +44,10 @@ class TadamConfig(MethodConfig):
 
     tables: ClassVar[tuple[str, ...]] = ("metric", "conditioning", "auxiliary")
 
+    def has_class_head(self, config: Config) -> bool:
+        """Co-training classifies all training classes."""
+        return config.auxiliary.enabled
+
     def check(self, config: Config) -> None:
         """Refuses to condition a backbone that FiLM cannot reach."""
         if config.conditioning.enabled and not config.backbone.conditionable:
@@ -48,13 +58,11 @@ class TadamConfig(MethodConfig):
 
 
 @METHODS.register("tadam", TadamConfig)
-class Tadam(nn.Module):
+class Tadam(Method):
     """A few-shot classifier with a task-conditioned feature extractor and a scaled metric.
 
-    Images are (…, C, H, W) on the 0-255 scale, uint8 or float: the backbone normalises them.
-
     Args:
-        backbone: The feature extractor.
+        backbone: The feature extractor, which also normalises the images.
         metric: Turns embeddings and prototypes into logits.
         ten: Predicts FiLM from the task representation; None for an unconditioned model.
         representation: `mean` or `mean_std`.
@@ -78,79 +86,10 @@ class Tadam(nn.Module):
             nn.Linear(backbone.feature_size, auxiliary_classes) if auxiliary_classes else None
         )
 
-    def embed(self, images: Tensor, film: Film | None = None) -> Tensor:
-        """(T*N, C, H, W) -> (T*N, D)."""
-        return self.embed_each([images], film)[0]
-
-    def embed_each(self, batches: Sequence[Tensor], film: Film | None = None) -> list[Tensor]:
-        """Batches of the same tasks, (T*N, C, H, W) -> (T*N, D) each."""
-        prepared = [self.backbone.preprocess(images) for images in batches]
-        # Evaluation keeps all digits, so that its numbers are the same on every device.
-        with mixed_precision(prepared[0].device.type) if self.training else nullcontext():
-            return self.backbone.embed_each(prepared, film)
-
-    def film_from(self, z: Tensor, labels: Tensor, way: int) -> Film | None:
-        """FiLM from the first pass's support embeddings, (T, N, D); None without a TEN."""
-        if self.ten is None:
-            return None
-        task = task_representation(prototypes(z, labels, way), self.representation)
-        return self.ten(task)  # type: ignore[no-any-return]
-
-    def forward(
-        self, support: Tensor, labels: Tensor, query: Tensor, way: int, condition: bool = True
-    ) -> Tensor:
-        """Classifies the queries of T tasks by their support sets.
-
-        Args:
-            support: (T, N, C, H, W); shots may differ between classes.
-            labels: (T, N), in 0..way-1.
-            query: (T, Q, C, H, W).
-            way: Number of classes K.
-            condition: Whether to condition on the task; without a TEN there is no difference.
-
-        Returns:
-            Logits, (T, Q, K).
-        """
-        tasks, queries = query.shape[:2]
-        support, query = support.flatten(0, 1), query.flatten(0, 1)
-        film = None
-        if condition and self.ten is not None:
-            first = self.embed(support).unflatten(0, (tasks, -1))  # (T, N, D)
-            film = self.film_from(first, labels, way)
-        z, zq = self.embed_each([support, query], film)
-        z, zq = z.unflatten(0, (tasks, -1)), zq.unflatten(0, (tasks, queries))
-        return self.metric(zq, prototypes(z, labels, way))  # type: ignore[no-any-return]
-
-    def auxiliary_logits(self, images: Tensor) -> Tensor:
-        """Unconditioned logits over all training classes, (B, C, H, W) -> (B, classes)."""
-        if self.auxiliary_head is None:
-            raise ValueError("this model has no auxiliary head")
-        return self.auxiliary_head(self.embed(images))  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """What a model's shape takes from its data.
-
-    Attributes:
-        channels: 1 or 3.
-        image_size: Side of the images.
-        auxiliary_classes: Number of training classes if there is co-training, else 0.
-    """
-
-    channels: int
-    image_size: int
-    auxiliary_classes: int
-
-
-def build_model(config: Config, spec: InputSpec) -> Tadam:
-    """The model of a recipe, its weights not yet set; see `initialise` and `load_model`."""
-    # PyTorch's constructors draw from the global RNG; leave that as it was.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.run.seed)
-        kind = BACKBONES.find(config.backbone.name)
-        backbone = kind.from_config(config.backbone, spec.channels, spec.image_size)
-        backbone.mirrored = config.backbone.mirrored
+    @classmethod
+    def from_config(cls, config: Config, spec: InputSpec) -> Self:
+        """The model of a recipe."""
+        backbone = build_backbone(config.backbone, spec.channels, spec.image_size)
         ten = None
         if config.conditioning.enabled:
             widths = backbone.conditioned_widths
@@ -163,33 +102,134 @@ def build_model(config: Config, spec: InputSpec) -> Tadam:
             ten = TaskEmbeddingNetwork(
                 factor * backbone.feature_size, widths, layers[config.conditioning.layers]
             )
-        return Tadam(
+        metric = config.metric
+        return cls(
             backbone,
-            ScaledMetric(config.metric.distance, config.metric.alpha, config.metric.learn_alpha),
+            ScaledMetric(metric.distance, metric.alpha, metric.learn_alpha),
             ten,
             config.conditioning.representation,
             spec.auxiliary_classes,
         )
 
+    def initialise(self, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
+        """Draws the initial weights; a pretrained backbone has its own, and its normalisation."""
+        generator = torch.Generator().manual_seed(config.run.seed)
+        if not self.backbone.load_pretrained():
+            self.backbone.initialise(config.backbone, generator)
+            self.backbone.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
+            self.backbone.pixel_std.copy_(torch.tensor(std)[:, None, None])
+        if self.ten is not None:
+            initialise_ten(self.ten, generator)
+        if self.auxiliary_head is not None:
+            nn.init.xavier_uniform_(self.auxiliary_head.weight, generator=generator)
+            nn.init.zeros_(self.auxiliary_head.bias)
 
-def initialise(model: Tadam, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
-    """Draws the initial weights from the recipe's seed and sets the input normalisation.
+    def load_pretrained(self) -> None:
+        """Those of a frozen backbone."""
+        self.backbone.load_pretrained()
 
-    A pretrained backbone has both already.
+    def embed(self, images: Tensor, film: Film | None = None) -> Tensor:
+        """(T*N, C, H, W) -> (T*N, D)."""
+        x = self.backbone.preprocess(images)
+        # Evaluation keeps all digits, so that its numbers are the same on every device.
+        with mixed_precision(x.device.type) if self.training else nullcontext():
+            return self.backbone(x, film)  # type: ignore[no-any-return]
 
-    Args:
-        model: Initialised in place.
-        config: The recipe.
-        mean: Per-channel mean of the training images.
-        std: Per-channel standard deviation of the training images.
-    """
-    generator = torch.Generator().manual_seed(config.run.seed)
-    if not model.backbone.load_pretrained():
-        model.backbone.initialise(config.backbone, generator)
-        model.backbone.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
-        model.backbone.pixel_std.copy_(torch.tensor(std)[:, None, None])
-    if model.ten is not None:
-        initialise_ten(model.ten, generator)
-    if model.auxiliary_head is not None:
-        nn.init.xavier_uniform_(model.auxiliary_head.weight, generator=generator)
-        nn.init.zeros_(model.auxiliary_head.bias)
+    def film_from(self, z: Tensor, labels: Tensor, way: int) -> Film | None:
+        """FiLM from the first pass's support embeddings, (T, N, D); None without a TEN."""
+        if self.ten is None:
+            return None
+        task = task_representation(prototypes(z, labels, way), self.representation)
+        return self.ten(task)  # type: ignore[no-any-return]
+
+    def compare(self, z: Tensor, labels: Tensor, zq: Tensor, way: int) -> Tensor:
+        """Support (T, N, D) and query embeddings (T, Q, D) -> logits (T, Q, K), eq. 1 and 2."""
+        return self.metric(zq, prototypes(z, labels, way))  # type: ignore[no-any-return]
+
+    def forward(
+        self, support: Tensor, labels: Tensor, query: Tensor, way: int, condition: bool = True
+    ) -> Tensor:
+        """Logits (T, Q, K); see `Method.forward`. `condition=False` leaves the TEN out."""
+        tasks = len(support)
+        support, query = support.flatten(0, 1), query.flatten(0, 1)
+        film = None
+        if condition and self.ten is not None:
+            first = self.embed(support).unflatten(0, (tasks, -1))  # (T, N, D)
+            film = self.film_from(first, labels, way)
+        # Two passes, not one: in training each normalises by its own statistics.
+        z, zq = (self.embed(x, film).unflatten(0, (tasks, -1)) for x in (support, query))
+        return self.compare(z, labels, zq, way)
+
+    def auxiliary_logits(self, images: Tensor) -> Tensor:
+        """Unconditioned logits over all training classes, (B, C, H, W) -> (B, classes)."""
+        if self.auxiliary_head is None:
+            raise ValueError("this model has no auxiliary head")
+        return self.auxiliary_head(self.embed(images))  # type: ignore[no-any-return]
+
+    # Training
+
+    def updates(self, config: Config) -> Sequence[Update]:
+        """An auxiliary update now and then (sec. 2.4), and always the few-shot update."""
+        few_shot = Update("few_shot", self, lambda name: not name.startswith("auxiliary_head."))
+        if not config.auxiliary.enabled:
+            return [few_shot]
+        auxiliary = Update(
+            "auxiliary",
+            self.auxiliary_logits,
+            lambda name: name.startswith(("backbone.", "auxiliary_head.")),
+            config.auxiliary.batch_size,
+            partial(makes_auxiliary_update, config=config),
+        )
+        return [auxiliary, few_shot]
+
+    def weight_decay(self, name: str, parameter: nn.Parameter, config: OptimiserConfig) -> float:
+        """Convolutions and TEN have one penalty, gamma0 and beta0 another, all else none."""
+        if name.endswith((".gamma0", ".beta0")):
+            return config.multiplier_decay
+        if name.startswith(("backbone.", "ten.")) and parameter.ndim >= 2:
+            return config.weight_decay
+        return 0.0
+
+    def logged(self) -> Mapping[str, float]:
+        """The scale of the metric, whether it is learnt or not."""
+        return {"alpha": self.metric.alpha.item()}
+
+    def logged_at_validation(self) -> Mapping[str, Any]:
+        """How far each layer is conditioned (the paper's figure 3)."""
+        if self.ten is None:
+            return {}
+        multipliers = self.ten.multipliers()
+        return {
+            "gamma0": {str(layer): gamma0 for layer, (gamma0, _) in multipliers.items()},
+            "beta0": {str(layer): beta0 for layer, (_, beta0) in multipliers.items()},
+        }
+
+    # Evaluation: the first pass does not know the task
+
+    def embed_once(self, images: Tensor) -> Tensor | None:
+        """The unconditioned embeddings, (N, C, H, W) -> (N, D)."""
+        return self.embed(images)
+
+    def answer(self, tasks: Tasks, control: str = "") -> Tensor:
+        """Logits (T, Q, K); with conditioning, images pass through the network a second time."""
+        assert tasks.once is not None
+        film = (
+            None
+            if control == "unconditioned"
+            else self.film_from(tasks.once[0], tasks.labels, tasks.way)
+        )
+        if film is None:
+            z, zq = tasks.once
+        else:
+            images = tasks.images()  # (T, N + Q, C, H, W)
+            both = self.embed(images.flatten(0, 1), film).unflatten(0, images.shape[:2])
+            z, zq = both.tensor_split([tasks.labels.shape[1]], dim=1)
+        return self.compare(z, tasks.labels, zq, tasks.way)
+
+    def controls(self) -> tuple[str, ...]:
+        """The same model with conditioning off, if it is conditioned."""
+        return () if self.ten is None else ("unconditioned",)
+
+    def images_embedded(self, images: int, in_tasks: int) -> int:
+        """Each image once, and with conditioning each task's own once more."""
+        return images + (in_tasks if self.ten is not None else 0)

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from tadam.config import Config
 from tadam.errors import RunFailed, UserError
-from tadam.methods.tadam import InputSpec, Tadam, build_model
+from tadam.methods.base import InputSpec, Method, build_model
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.system.files import write_with
 
-FORMAT = 1
+MODEL_FORMAT = 1
 BEST = "best.safetensors"
 #: Where the models are that come with the package.
 WEIGHTS = Path(__file__).parents[1] / "weights"
@@ -64,13 +64,13 @@ def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
     config = Config.from_written(raw["recipe"], str(path))
     if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
         raise UserError(f"{path} claims images of {spec}: not a model of ours")
-    classes = tuple(map(str, raw.get("classes", ())))  # files of before have none
+    classes = tuple(map(str, raw.get("classes", ())))  # absent from older files
     return ModelInfo(config, spec, int(raw["step"]), raw["validation"], classes)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
     """Writes tensors and their description in one piece; `extra` must be JSON."""
-    text = json.dumps({"format": FORMAT, **describe(info), **extra})
+    text = json.dumps({"format": MODEL_FORMAT, **describe(info), **extra})
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_tensors(path, plain, {KEY: text})
@@ -118,9 +118,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, An
         )
     try:
         raw = json.loads(metadata[KEY])
-        if raw["format"] != FORMAT:
+        if raw["format"] != MODEL_FORMAT:
             raise UserError(
-                f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
+                f"{path} has format {raw['format']}, this tadam reads {MODEL_FORMAT}: upgrade tadam"
             )
         info = parse_description(raw, path)
     except UserError:
@@ -130,12 +130,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, An
     return tensors, info, raw
 
 
-def save_model(path: Path, model: Tadam, info: ModelInfo) -> None:
+def save_model(path: Path, model: Method, info: ModelInfo) -> None:
     """Writes a model that can be evaluated or deployed."""
     write_tensors(path, model.state_dict(), info)
 
 
-def load_model(model: str | Path) -> tuple[Tadam, ModelInfo]:
+def load_model(model: str | Path) -> tuple[Method, ModelInfo]:
     """Reads a model, ready to evaluate: a shipped one by its name, a run folder's best, a file."""
     path = find_model(model)
     tensors, info, raw = read_tensors(path)
@@ -144,7 +144,7 @@ def load_model(model: str | Path) -> tuple[Tadam, ModelInfo]:
     return assemble(tensors, info, path), info
 
 
-def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
+def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Method:
     """The model that `info` describes, holding `tensors`; they must fit exactly."""
     try:
         with torch.device("meta"):  # shapes only, so a false claim costs no memory
@@ -154,7 +154,7 @@ def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Tadam:
     check_fit(tensors, expected, path)
     model = build_model(info.config, info.spec)
     model.load_state_dict(tensors)
-    model.backbone.load_pretrained()
+    model.load_pretrained()
     return model.eval()
 
 

@@ -42,7 +42,13 @@ def resolve_model(
     elif model is None or isinstance(model, (str, Path)):
         if model is None and (advice := what_is_missing()):
             warnings.warn(advice, stacklevel=3)  # of whoever calls fit
-        found, origin = load_model(default_model() if model is None else model)
+        loaded, origin = load_model(default_model() if model is None else model)
+        if not isinstance(loaded, Tadam):
+            raise UserError(
+                f"{model} was trained by method {origin.config.method.name!r}, which a classifier "
+                "cannot use: give a model of method 'tadam'"
+            )
+        found = loaded
     else:
         raise UserError(
             f"model must be a name, a path, a Tadam or a Backbone, got {type(model).__name__}"

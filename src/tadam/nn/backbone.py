@@ -6,8 +6,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from tadam.config import BackboneConfig
 from tadam.nn.film import Film
 from tadam.nn.square import square
+from tadam.registry import BACKBONES
 
 
 class Backbone(nn.Module):
@@ -89,3 +91,11 @@ class Backbone(nn.Module):
     def embed_each(self, batches: Sequence[Tensor], film: Film | None = None) -> list[Tensor]:
         """Embeddings of batches of the same tasks, each batch normalised by itself in training."""
         return [self(x, film) for x in batches]
+
+
+def build_backbone(config: BackboneConfig, channels: int, image_size: int) -> Backbone:
+    """The backbone that a recipe names."""
+    kind: type[Backbone] = BACKBONES.find(config.name)
+    backbone = kind.from_config(config, channels, image_size)
+    backbone.mirrored = config.mirrored
+    return backbone

@@ -7,7 +7,7 @@ The grid below is the only place that knows their differences; a test keeps the 
 from pathlib import Path
 
 #: Row of Table 3 -> (metric scaling, auxiliary co-training, task conditioning).
-ROWS = {
+_ROWS = {
     "-plain": (False, False, False),
     "-alpha": (True, False, False),
     "-alpha-at": (True, True, False),
@@ -19,7 +19,7 @@ EPISODES = {1: (5, 12), 5: (2, 32), 10: (1, 64)}
 #: Data set -> (training steps with co-training; they double without it).
 STEPS = {"fc100": 10_000, "mini_imagenet": 30_000}
 #: Best alphas, read off the authors' plots; FC100's 10-shot curve is not among them.
-ALPHAS = {
+_ALPHAS = {
     ("mini_imagenet", 1): 1.0,
     ("mini_imagenet", 5): 7.5,
     ("mini_imagenet", 10): 10.0,
@@ -39,7 +39,7 @@ CONV4_WAYS = {5: "", 20: "-20way"}
 
 def recipe_text(dataset: str, shot: int, row: str) -> str:
     """The TOML of one recipe, a short diff from the defaults of `tadam.config`."""
-    scaled, auxiliary, conditioned = ROWS[row]
+    scaled, auxiliary, conditioned = _ROWS[row]
     tasks, queries = EPISODES[shot]
     steps = STEPS[dataset] * (1 if auxiliary else 2)
     drops = [round((steps / 2 + later) / steps, 9) for later in (0, 2500, 5000)]
@@ -65,7 +65,7 @@ queries = {queries}
 pools = 3  # the authors' code; the paper's text has 4
 
 [metric]
-alpha = {ALPHAS[dataset, shot] if scaled else 1.0}{guess if scaled else ""}
+alpha = {_ALPHAS[dataset, shot] if scaled else 1.0}{guess if scaled else ""}
 
 [conditioning]
 enabled = {str(conditioned).lower()}
@@ -144,7 +144,7 @@ def paper_recipes() -> dict[str, str]:
         recipe_name(dataset, shot, row): recipe_text(dataset, shot, row)
         for dataset in STEPS
         for shot in EPISODES
-        for row in ROWS
+        for row in _ROWS
     }
     table2 = {
         conv4_name(dataset, row, way): conv4_text(dataset, row, way)

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 
 from tadam.data.episodes import EpisodeSampler
-from tadam.evaluation.tasks import Evaluation, images_at
-from tadam.methods.tadam import Tadam
+from tadam.evaluation.answers import images_at
+from tadam.evaluation.tasks import Evaluation
+from tadam.methods.base import Method
 from tadam.reports import plots
 from tadam.reports.figure import svg_text
 from tadam.reports.html import accuracy_table, page, picture, section
@@ -39,7 +40,7 @@ def write_report(
     path: Path,
     rows: list[Row],
     runs: dict[str, Path],
-    model: Tadam,
+    model: Method,
     result: Evaluation,
     sampler: EpisodeSampler,
 ) -> None:
@@ -61,42 +62,10 @@ def write_report(
         f"</b> right, after {final.training} of training on this machine.</p>"
     )
     sections = [
-        section(
-            "What each idea buys",
-            accuracy_table(
-                [(r.name, r.accuracy, r.ci95, f"training: {r.training}") for r in rows],
-                best=max(rows, key=lambda row: row.accuracy).name,
-            ),
-            f"{result.way}-way {result.shot}-shot on unseen classes: mean accuracy over "
-            f"{result.tasks} tasks of {result.queries} queries, with 95% interval.",
-        ),
-        section(
-            "One task, as the network sees it",
-            _example(model, sampler, result.accuracy),
-            "Five labelled pictures of each of five new classes, then new pictures with the "
-            "network's answer and its probability. Green is right, orange is wrong. The task is "
-            f"of average difficulty: the nearest to the mean accuracy among {_CANDIDATES}.",
-        ),
-        section(
-            "How it learnt",
-            f'<div class="columns"><div>{_validation_curves(runs)}</div>'
-            f"<div>{_loss_curves(runs['TADAM'])}</div></div>",
-            "Left: accuracy on the validation classes, from which the best weights were chosen. "
-            "Right: TADAM's two losses; the auxiliary one is plain classification of all the "
-            "training classes, visited less and less often.",
-        ),
-    ]
-    if model.ten is not None:
-        sections.append(
-            section(
-                "Where the task reaches into the network",
-                _multipliers(model),
-                "|gamma0| and |beta0|: how far the task embedding network may scale and shift each "
-                "convolution. Both start at zero and are penalised, so a tall bar was worth it. "
-                "The paper finds them largest in the last layers.",
-            )
-        )
-    sections += [
+        _comparison(rows, result),
+        _one_task(model, sampler, result.accuracy),
+        _learning(runs),
+        *([_conditioning(model)] if "gamma0" in model.logged_at_validation() else []),
         section(
             "What it takes for what",
             _confusion(result),
@@ -107,13 +76,56 @@ def write_report(
     write_text(path, page("TADAM on shapes", intro, sections))
 
 
+def _comparison(rows: list[Row], result: Evaluation) -> str:
+    return section(
+        "What each idea buys",
+        accuracy_table(
+            [(r.name, r.accuracy, r.ci95, f"training: {r.training}") for r in rows],
+            best=max(rows, key=lambda row: row.accuracy).name,
+        ),
+        f"{result.way}-way {result.shot}-shot on unseen classes: mean accuracy over "
+        f"{result.tasks} tasks of {result.queries} queries, with 95% interval.",
+    )
+
+
+def _one_task(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
+    return section(
+        "One task, as the network sees it",
+        _example(model, sampler, accuracy),
+        "Five labelled pictures of each of five new classes, then new pictures with the "
+        "network's answer and its probability. Green is right, orange is wrong. The task is "
+        f"of average difficulty: the nearest to the mean accuracy among {_CANDIDATES}.",
+    )
+
+
+def _learning(runs: dict[str, Path]) -> str:
+    return section(
+        "How it learnt",
+        f'<div class="columns"><div>{_validation_curves(runs)}</div>'
+        f"<div>{_loss_curves(runs['TADAM'])}</div></div>",
+        "Left: accuracy on the validation classes, from which the best weights were chosen. "
+        "Right: TADAM's two losses; the auxiliary one is plain classification of all the "
+        "training classes, visited less and less often.",
+    )
+
+
+def _conditioning(model: Method) -> str:
+    return section(
+        "Where the task reaches into the network",
+        _multipliers(model),
+        "|gamma0| and |beta0|: how far the task embedding network may scale and shift each "
+        "convolution. Both start at zero and are penalised, so a tall bar was worth it. "
+        "The paper finds them largest in the last layers.",
+    )
+
+
 def _short(names: Iterable[str]) -> list[str]:
     """`striped star (any colour)` -> `striped star`, which is unique among shapes already."""
     return [name.partition(" (")[0] for name in names]
 
 
 @torch.inference_mode()
-def _example(model: Tadam, sampler: EpisodeSampler, accuracy: float) -> str:
+def _example(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
     """A typical task, with its queries spread evenly over the classes."""
     store = sampler.store
     balanced = EpisodeSampler(
@@ -182,16 +194,13 @@ def _loss_curves(folder: Path) -> str:
     return svg_text(plots.line_chart(series, "training step", "loss", width=470))
 
 
-def _multipliers(model: Tadam) -> str:
-    assert model.ten is not None
-    multipliers = model.ten.multipliers()
+def _multipliers(model: Method) -> str:
+    learnt = model.logged_at_validation()
+    sizes = {kind: [abs(v) for v in learnt[kind].values()] for kind in ("gamma0", "beta0")}
     return svg_text(
         plots.bar_chart(
-            [str(layer) for layer in multipliers],
-            {
-                "|gamma0|": [abs(gamma0) for gamma0, _ in multipliers.values()],
-                "|beta0|": [abs(beta0) for _, beta0 in multipliers.values()],
-            },
+            list(learnt["gamma0"]),
+            {f"|{kind}|": values for kind, values in sizes.items()},
             "layer",
             "absolute value",
         )

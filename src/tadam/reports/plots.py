@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tadam.reports.figure import COLOURS, FONT, INK, new_figure, style
+from tadam.reports.figure import FONT, INK, PALETTE, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,11 +203,11 @@ def label_axes(
 
 
 def _colour(i: int) -> str:
-    return COLOURS[i % len(COLOURS)]
+    return PALETTE[i % len(PALETTE)]
 
 
 def _dashes(i: int) -> str:
-    return _DASHES[i // len(COLOURS) % len(_DASHES)]
+    return _DASHES[i // len(PALETTE) % len(_DASHES)]
 
 
 def _shortened(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tadam.reports.figure import COLOURS
+from tadam.reports.figure import PALETTE
 
 Points = npt.NDArray[Any]
 
@@ -31,7 +31,7 @@ STYLE = """
 
 def class_colours(count: int) -> list[str]:
     """Colours that can be told apart on white and on black, as well as so many can."""
-    chosen = [colour for colour in COLOURS if colour != "#000000"]
+    chosen = [colour for colour in PALETTE if colour != "#000000"]
     if count <= len(chosen):
         return chosen[:count]
     colours = []

@@ -58,7 +58,9 @@ class TerminalReporter:
         numbers = f"loss {record['loss']:.3f}  acc {100 * record['accuracy']:.0f}%"
         if "auxiliary_accuracy" in record:
             numbers += f"  aux {100 * record['auxiliary_accuracy']:.0f}%"
-        return f"{numbers}  alpha {record['alpha']:.3g}  {record['images_per_second']:.0f} img/s"
+        if "alpha" in record:
+            numbers += f"  alpha {record['alpha']:.3g}"
+        return f"{numbers}  {record['images_per_second']:.0f} img/s"
 
     def validated(self, record: dict[str, Any], best: bool) -> None:
         accuracy = percent(record["val_accuracy"], record["val_ci95"])

@@ -13,7 +13,7 @@ from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.evaluation.tasks import Evaluation, evaluate_tasks
-from tadam.methods.tadam import InputSpec, Tadam, build_model, initialise
+from tadam.methods.base import InputSpec, Method, build_model
 from tadam.models.modelfile import BEST, load_model
 from tadam.recipes import load_recipe
 from tadam.reports.demo_report import Row, write_report
@@ -98,8 +98,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
         f"  tadam evaluate {run.folder} --dataset shapes --shot 1\n"
         "  tadam train images --dataset folder:PATH\n"
-        "or classify photos by a few examples, without training, on ImageNet's features:\n"
-        "  pip install 'tadam[imagenet]'\n"
+        "or classify your own photos by a few examples of each class, without training:\n"
         "  tadam fit FOLDER -o FILE.tadam",
         markup=False,
         soft_wrap=True,
@@ -107,11 +106,11 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
     return report
 
 
-def pixel_model(recipe: Config, store: ImageStore) -> Tadam:
+def pixel_model(recipe: Config, store: ImageStore) -> Method:
     """Nearest class mean on raw pixels, as a model like any other."""
     config = recipe.with_settings(["conditioning.enabled=false", "backbone.name=pixels"])
     model = build_model(config, InputSpec(store.channels, store.image_size, 0))
-    initialise(model, config, *store.channel_statistics())
+    model.initialise(config, *store.channel_statistics())
     return model
 
 

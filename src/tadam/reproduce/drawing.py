@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tadam.reports import plots
-from tadam.reports.figure import COLOURS, new_figure, save_png, style
+from tadam.reports.figure import PALETTE, new_figure, save_png, style
 from tadam.reproduce.experiments import ROWS, TITLES
-from tadam.reproduce.tables import Estimate, Line, ResultTable
+from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
 
 
 def draw_table(table: ResultTable, path: Path) -> None:
@@ -21,7 +21,7 @@ def _draw_curve(table: ResultTable, path: Path) -> None:
     alphas = [line.cell.alpha for line in done]
     series = {}
     for name, attribute in (("validation", "validation"), ("test", "ours")):
-        found: list[Estimate] = [getattr(line, attribute) for line in done]
+        found: list[MeanAccuracy] = [getattr(line, attribute) for line in done]
         series[name] = (alphas, [one.value for one in found], [one.half for one in found])
     figure = plots.curve_with_intervals(
         series,
@@ -42,14 +42,14 @@ def _draw_rows(table: ResultTable, path: Path) -> None:
     published = [(i - 0.15, line.published) for i, line in enumerate(table.lines) if line.published]
     below = 0.15 if published else 0.0
     ours = [
-        (i + below + 0.3 * n / len(line.runs), Estimate(run.accuracy, run.ci95))
+        (i + below + 0.3 * n / len(line.runs), MeanAccuracy(run.accuracy, run.ci95))
         for i, line in enumerate(table.lines)
         for n, run in enumerate(line.runs)
     ]
     with style():
         sides = (
-            ("published", published, COLOURS[1], "s"),
-            ("ours", ours, COLOURS[0], "o"),
+            ("published", published, PALETTE[1], "s"),
+            ("ours", ours, PALETTE[0], "o"),
         )
         for what, found, colour, marker in sides:
             if found:

@@ -10,14 +10,14 @@ from typing import Any
 from tadam.errors import UserError
 from tadam.models.modelfile import find_model, load_model
 from tadam.reports import plots
-from tadam.reports.figure import COLOURS, available, new_figure, save_png, style
+from tadam.reports.figure import PALETTE, available, new_figure, save_png, style
 from tadam.reproduce.experiments import DATASETS, check_choice, stem
 from tadam.reproduce.published import seen
 from tadam.reproduce.runs import stored_runs
 from tadam.system.files import write_text
 from tadam.training.run_folder import check_results
 
-COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")
+FIGURE3_COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")
 #: Where trained models of a reproduction may be.
 _EXPERIMENTS = ("table3", "figure4")
 
@@ -123,18 +123,18 @@ def _conditioned(folder: Path) -> list[Path]:
 def _read(name: str, path: Path) -> tuple[str, Multipliers]:
     """The data set that a model was trained on, and its multipliers."""
     model, info = load_model(path)
-    if model.ten is None:
+    multipliers = model.logged_at_validation()
+    if "gamma0" not in multipliers:
         raise UserError(f"{name} has no task conditioning: leave it out of `models`")
-    multipliers = model.ten.multipliers()
-    return info.config.data.name, Multipliers(
-        name,
-        {layer: gamma0 for layer, (gamma0, _) in multipliers.items()},
-        {layer: beta0 for layer, (_, beta0) in multipliers.items()},
+    gamma0, beta0 = (
+        {int(layer): value for layer, value in multipliers[kind].items()}
+        for kind in ("gamma0", "beta0")
     )
+    return info.config.data.name, Multipliers(name, gamma0, beta0)
 
 
 def figure3_rows(figure: Figure3) -> list[list[str]]:
-    """Table rows under `COLUMNS`, one for each layer."""
+    """Table rows under `FIGURE3_COLUMNS`, one for each layer."""
     rows = []
     for layer in figure.layers():
         cells = [str(layer)]
@@ -152,8 +152,8 @@ def markdown(figure: Figure3, heading: str = "#") -> str:
         "",
         f"|gamma0| and |beta0| of {count_of(figure)}, by layer. {seen('figure3')}",
         "",
-        "| " + " | ".join(name.replace("|", "\\|") for name in COLUMNS) + " |",
-        "|" + "---:|" * len(COLUMNS),
+        "| " + " | ".join(name.replace("|", "\\|") for name in FIGURE3_COLUMNS) + " |",
+        "|" + "---:|" * len(FIGURE3_COLUMNS),
         *("| " + " | ".join(row) + " |" for row in figure3_rows(figure)),
         "",
         "Models: " + ", ".join(model.model for model in figure.models) + ".",
@@ -181,7 +181,7 @@ def _draw(figure: Figure3, path: Path) -> None:
     """Boxes over models, one for each layer, with every model as a dot; zeros have no place."""
     drawing, panels = new_figure(height=480, rows=2)
     layers = figure.layers()
-    for axes, name, colour in zip(panels, ("gamma0", "beta0"), COLOURS, strict=False):
+    for axes, name, colour in zip(panels, ("gamma0", "beta0"), PALETTE, strict=False):
         sizes = [[size for size in figure.sizes(name, layer) if size > 0] for layer in layers]
         with style():
             line = {"color": colour}

@@ -25,8 +25,9 @@ from tadam.config import Config, DataConfig
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation.tasks import calibration_error, mean_and_interval
-from tadam.methods.tadam import InputSpec, Tadam
+from tadam.evaluation.scores import calibration_error, mean_and_interval
+from tadam.methods.base import InputSpec
+from tadam.methods.tadam import Tadam
 from tadam.metric import DISTANCES, ScaledMetric, prototypes
 from tadam.models.modelfile import ModelInfo, save_model
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0

@@ -3,7 +3,6 @@
 Nothing before them depends on the task or is trained, so comparing and training take minutes.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 from tadam.config import OptimiserConfig, ScheduleConfig
 from tadam.data.episodes import Episode, EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation.tasks import images_at
+from tadam.evaluation.answers import images_at
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
 from tadam.nn.backbone import Backbone
@@ -22,6 +21,7 @@ from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
 from tadam.system.files import write_with
+from tadam.system.progress import Progress
 from tadam.training.optimiser import clip_gradients, make_optimiser
 from tadam.training.schedule import learning_rate_factor
 
@@ -29,8 +29,6 @@ from tadam.training.schedule import learning_rate_factor
 SHOTS = (1, 5)
 _BATCH = 32  # images; more do not fit a core's cache
 _OPTIMISER = OptimiserConfig(name="adamw", learning_rate=3e-4, clip="global")
-
-Progress = Callable[[int, int], None]
 
 
 class Tail(Backbone):

@@ -17,7 +17,7 @@ from tadam.errors import UserError
 from tadam.metric import DISTANCES, prototypes
 
 #: 1e-4 to 1e4, two values to a factor of ten.
-ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
+LEMMA1_ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
 
 _INPUTS, _HIDDEN, _FEATURES = 6, 16, 5
 _CANDIDATES = 400  # queries per class to choose from
@@ -89,7 +89,7 @@ def lemma1(
     way: int = 4,
     shot: int = 3,
     queries: int = 6,
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Sequence[float] = LEMMA1_ALPHAS,
     margin: float = 0.03,
 ) -> Lemma1Result:
     """Compares the gradient of every J_k, divided by alpha, with both limits of Lemma 1.
@@ -110,46 +110,19 @@ def lemma1(
         raise UserError(f"way must be 2 or more, shot and queries 1 or more: {way, shot, queries}")
     if not alphas or not all(0 < alpha < float("inf") for alpha in alphas):
         raise UserError(f"alphas must be positive numbers, got {list(alphas)}")
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    phi = [
-        (normal(_INPUTS, _HIDDEN) / _INPUTS**0.5).requires_grad_(),
-        (0.1 * normal(_HIDDEN)).requires_grad_(),
-        (normal(_HIDDEN, _FEATURES) / _HIDDEN**0.5).requires_grad_(),
-    ]
-    centres = normal(way, 1, _INPUTS)
-    support = (centres + _NOISE * normal(way, shot, _INPUTS)).flatten(0, 1)
-    candidates = (centres + _NOISE * normal(way, _CANDIDATES, _INPUTS)).flatten(0, 1)
-
-    def distances(query: Tensor) -> Tensor:
-        """(Q, inputs) -> (Q, K); the prototypes move with phi as well."""
-        z, zq = (torch.tanh(x @ phi[0] + phi[1]) @ phi[2] for x in (support, query))
-        c = prototypes(z[None], torch.arange(way).repeat_interleave(shot)[None], way)
-        return DISTANCES[distance](zq[None], c)[0]
-
+    problem = _Problem(distance, seed, way, shot)
     wrong = max(queries // 3, 1)
     labels = torch.arange(way).repeat_interleave(_CANDIDATES)
-    chosen = _choose(distances(candidates).detach(), labels, queries, wrong, margin)
-    d, labels = distances(candidates[chosen]), labels[chosen]
-
-    def gradients(values: Tensor) -> Tensor:
-        """(K,) -> its gradients with respect to all of phi, (K, P)."""
-        return torch.stack(
-            [
-                torch.cat([g.flatten() for g in torch.autograd.grad(v, phi, retain_graph=True)])
-                for v in values
-            ]
-        )
+    rows = _choose(problem.distances().detach(), labels, queries, wrong, margin)
+    d, labels = problem.distances(rows), labels[rows]
 
     def error(found: Tensor, limit: Tensor) -> float:
         return float(((found - limit).norm(dim=1) / limit.norm(dim=1)).max())
 
-    small, large = gradients(small_limit(d, labels)), gradients(large_limit(d, labels))
+    small = problem.gradients(small_limit(d, labels))
+    large = problem.gradients(large_limit(d, labels))
     alphas = tuple(sorted(alphas))
-    scaled = [gradients(class_losses(d, labels, alpha)) / alpha for alpha in alphas]
+    scaled = [problem.gradients(class_losses(d, labels, alpha)) / alpha for alpha in alphas]
     return Lemma1Result(
         distance=distance,
         seed=seed,
@@ -165,6 +138,40 @@ def lemma1(
         small_limit_norm=small.norm().item(),
         large_limit_norm=large.norm().item(),
     )
+
+
+class _Problem:
+    """A small random network, a support set and many candidates to choose queries from."""
+
+    def __init__(self, distance: str, seed: int, way: int, shot: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+        self.distance, self.way, self.shot = distance, way, shot
+        self.phi = [
+            (normal(_INPUTS, _HIDDEN) / _INPUTS**0.5).requires_grad_(),
+            (0.1 * normal(_HIDDEN)).requires_grad_(),
+            (normal(_HIDDEN, _FEATURES) / _HIDDEN**0.5).requires_grad_(),
+        ]
+        centres = normal(way, 1, _INPUTS)
+        self.support = (centres + _NOISE * normal(way, shot, _INPUTS)).flatten(0, 1)
+        self.candidates = (centres + _NOISE * normal(way, _CANDIDATES, _INPUTS)).flatten(0, 1)
+
+    def distances(self, rows: Tensor | None = None) -> Tensor:
+        """Of some or all candidates, (Q, K); the prototypes move with phi as well."""
+        query = self.candidates if rows is None else self.candidates[rows]
+        weights, bias, last = self.phi
+        z, zq = (torch.tanh(x @ weights + bias) @ last for x in (self.support, query))
+        labels = torch.arange(self.way).repeat_interleave(self.shot)
+        c = prototypes(z[None], labels[None], self.way)
+        return DISTANCES[self.distance](zq[None], c)[0]
+
+    def gradients(self, values: Tensor) -> Tensor:
+        """(K,) -> its gradients with respect to all of phi, (K, P)."""
+        each = [torch.autograd.grad(value, self.phi, retain_graph=True) for value in values]
+        return torch.stack([torch.cat([g.flatten() for g in gradient]) for gradient in each])
 
 
 def _gaps(d: Tensor) -> Tensor:

@@ -15,11 +15,16 @@ from tadam.system.files import write_text
 from tadam.training.run_folder import check_results
 
 JSON = "lemma1.json"
-COLUMNS = ("alpha", "error to alpha→0 limit", "error to alpha→∞ limit", "norm of gradient/alpha")
+LEMMA1_COLUMNS = (
+    "alpha",
+    "error to alpha→0 limit",
+    "error to alpha→∞ limit",
+    "norm of gradient/alpha",
+)
 
 
 def lemma1_rows(result: Lemma1Result) -> list[tuple[str, str, str, str]]:
-    """Table rows under `COLUMNS`, one for each alpha."""
+    """Table rows under `LEMMA1_COLUMNS`, one for each alpha."""
     return [
         (f"{alpha:.3g}", f"{small:.1e}", f"{large:.1e}", f"{norm:.4g}")
         for alpha, small, large, norm in zip(
@@ -104,8 +109,8 @@ def _markdown(results: Sequence[Lemma1Result]) -> str:
             f"two nearest prototypes {result.smallest_gap:.3g}; norm of the limits "
             f"{result.small_limit_norm:.4g} (alpha→0) and {result.large_limit_norm:.4g} (alpha→∞).",
             "",
-            "| " + " | ".join(COLUMNS) + " |",
-            "|" + "---:|" * len(COLUMNS),
+            "| " + " | ".join(LEMMA1_COLUMNS) + " |",
+            "|" + "---:|" * len(LEMMA1_COLUMNS),
             *("| " + " | ".join(row) + " |" for row in lemma1_rows(result)),
         ]
     return "\n".join(lines) + "\n"

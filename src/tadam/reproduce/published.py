@@ -23,6 +23,11 @@ def published(experiment: str, dataset: str, cell: Cell) -> tuple[float, float] 
     return (found[0] / 100, found[1] / 100) if found else None
 
 
-def seen(figure: str) -> str:
-    """What the paper's text and plots say of a figure."""
-    return str(numbers()[figure]["seen"])
+def snell(row: str) -> str:
+    """What Prototypical Networks' own paper has for a row of Omniglot, in percent."""
+    return str(numbers()["omniglot"]["snell"][row])
+
+
+def seen(experiment: str) -> str:
+    """What there is to know of an experiment whose numbers are not in the paper's tables."""
+    return str(numbers()[experiment]["seen"])

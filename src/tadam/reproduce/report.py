@@ -15,9 +15,9 @@ from tadam.system.files import write_text
 _HEAD = """\
 # The paper's results, published and reproduced
 
-Made by `tadam reproduce report` from the JSON files in {folder}: every run is in them with all of \
-its settings, its machine and the command that gives it again. Minutes are those of the clock, \
-whatever else ran beside.
+Written by `tadam reproduce report` from the JSON files in {folder}, which hold every run with \
+all of its settings, its machine and the command that reproduces it. Minutes are wall-clock time, \
+whatever else was running.
 """
 #: The preset whose results we aim to show, of what is not there yet.
 _PRESETS = {"table2": "paper", "table3": "cpu", "figure4": "cpu"}

@@ -10,7 +10,7 @@ from tadam.errors import UserError
 from tadam.reproduce.experiments import Cell, Request
 from tadam.system.files import write_text
 
-RESULT = "result.json"
+_RESULT = "result.json"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class RunResult:
         accuracy: On the test split, mean over tasks.
         accuracy_unconditioned: The same tasks with conditioning off; None for a model without TEN.
         best_step: When the validation accuracy was highest.
-        alpha: Of the tested weights.
+        alpha: Of the tested weights; None for a method without one.
         training_minutes: Of all sessions together.
         command: Gives this run again.
         machine: See `tadam.benchmarks.machine`, and the device.
@@ -50,7 +50,7 @@ class RunResult:
     validation_ci95: float
     best_step: int
     steps: int
-    alpha: float
+    alpha: float | None
     training_minutes: float
     evaluation_minutes: float
     command: str
@@ -75,12 +75,12 @@ class RunResult:
 
 def save_result(folder: Path, result: RunResult) -> None:
     """Writes a run's result into its folder: from then on it is done."""
-    write_text(folder / RESULT, json.dumps(result.to_json(), indent=2) + "\n")
+    write_text(folder / _RESULT, json.dumps(result.to_json(), indent=2) + "\n")
 
 
 def load_result(folder: Path) -> RunResult | None:
     """The result of a run that is done, None of one that is not."""
-    path = folder / RESULT
+    path = folder / _RESULT
     if not path.exists():
         return None
     try:

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-import tadam
-from tadam.benchmarks.machine import machine
+from tadam import __version__, native
 from tadam.config import Config, EpisodeConfig
 from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, UserError
@@ -20,6 +19,7 @@ from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, command_line, load_result, save_result
 from tadam.system.device import choose_device
 from tadam.system.files import write_text
+from tadam.system.machine import machine
 from tadam.training.run import Reporter, check_recipe, check_run_folder, train
 from tadam.training.run_folder import check_folder, check_results
 
@@ -180,13 +180,18 @@ def _make_run(
         validation_ci95=run.best_ci95,
         best_step=run.best_step,
         steps=run.steps,
-        alpha=model.metric.alpha.item(),
+        alpha=model.logged().get("alpha"),
         training_minutes=round(run.seconds / 60, 3),
         evaluation_minutes=round(test.seconds / 60, 3),
         command=command_line(request, cell, seed),
-        machine={**machine(torch.get_num_threads()), "device": str(choose_device(device))},
-        version=tadam.__version__,
+        machine=_machine(device),
+        version=__version__,
         date=datetime.now(UTC).date().isoformat(),
     )
     save_result(folder, result)
     return result
+
+
+def _machine(device: str) -> dict[str, Any]:
+    here = machine(torch.get_num_threads(), native.core())
+    return {**here, "device": str(choose_device(device))}

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from tadam.reproduce.experiments import ROWS
-from tadam.reproduce.published import seen
+from tadam.reproduce.published import seen, snell
 from tadam.reproduce.result import RunResult
-from tadam.reproduce.tables import Estimate, Line, ResultTable
+from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
 
 NOT_RUN = "not run"
 
@@ -19,7 +19,7 @@ def _difference(line: Line) -> str:
 
 
 def _alphas(line: Line) -> str:
-    return ", ".join(f"{run.alpha:.3g}" for run in line.runs) or "–"
+    return ", ".join(f"{run.alpha:.3g}" for run in line.runs if run.alpha is not None) or "–"
 
 
 def _minutes(line: Line) -> str:
@@ -55,6 +55,7 @@ COLUMNS: dict[str, dict[str, Callable[[Line], str]]] = {
     },
     "omniglot": {
         "row": lambda line: line.cell.row,
+        "Snell et al.": lambda line: snell(line.cell.row),
         "ours": lambda line: _or(line.ours, NOT_RUN),
         "validation": lambda line: _or(line.validation),
         "min": _minutes,
@@ -81,7 +82,7 @@ def notes(table: ResultTable) -> list[str]:
     if table.experiment == "figure4":
         found += [_choice(table), seen("figure4")]
     if table.experiment == "omniglot":
-        found.append("The paper leaves Omniglot out, so there is nothing to put beside ours.")
+        found.append(seen("omniglot"))
     if table.preset == "cpu" and table.experiment != "omniglot":
         found.append(_CPU[table.experiment])
     if table.changes:
@@ -91,8 +92,10 @@ def notes(table: ResultTable) -> list[str]:
 
 _CPU = {
     "table2": "The cpu preset trains for 8,000 steps, the paper for 40,000.",
-    "table3": "The cpu preset has 16 filters and 5,000 steps, the paper 64 and 10,000 (20,000 "
-    "without AT) on FC100, 30,000 (60,000) on mini-ImageNet.",
+    "table3": "The cpu preset has 16 filters and 5,000 steps in every row, the paper 64 and 10,000 "
+    "(20,000 without AT) on FC100, 30,000 (60,000) on mini-ImageNet. The learning rate drops at "
+    "the paper's shares of a run, which differ between rows with and without AT: such rows differ "
+    "in more than AT.",
     "figure4": "The cpu preset has 16 filters and 2,500 steps here: half its budget.",
 }
 
@@ -108,7 +111,7 @@ def _choice(table: ResultTable) -> str:
 
 
 def markdown(table: ResultTable, heading: str = "#") -> str:
-    """The table with its notes, and every run with the command that gives it again."""
+    """The table with its notes, and every run with the command that reproduces it."""
     columns = COLUMNS[table.experiment]
     labels = ROWS[table.experiment]
     lines = [f"{heading} {table.title}", "", *notes(table), ""]
@@ -127,10 +130,12 @@ def _details(runs: Sequence[RunResult]) -> list[str]:
         "|---|---:|---:|---:|---:|---|",
     ]
     for run in runs:
-        test = Estimate(run.accuracy, run.ci95)
-        validation = f"{Estimate(run.validation_accuracy, run.validation_ci95)}, {run.best_step}"
+        test = MeanAccuracy(run.accuracy, run.ci95)
+        validation = MeanAccuracy(run.validation_accuracy, run.validation_ci95)
         times = f"{run.training_minutes:.1f} min | {run.evaluation_minutes:.1f} min | {run.date}"
-        lines.append(f"| {run.cell.folder(run.seed)} | {test} | {validation} | {times} |")
+        lines.append(
+            f"| {run.cell.folder(run.seed)} | {test} | {validation}, {run.best_step} | {times} |"
+        )
     machines = dict.fromkeys(_machine(run) for run in runs)
     return [*lines, "", *machines, "", "```", *(run.command for run in runs), "```"]
 

@@ -22,7 +22,7 @@ def in_percent(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanAccuracy:
     """A mean accuracy, and half its 95% interval."""
 
     value: float
@@ -34,13 +34,13 @@ class Estimate:
         return f"{in_percent(self.value)} ± {in_percent(self.half)}{each}"
 
 
-def estimate(values: Sequence[float], intervals: Sequence[float]) -> Estimate:
+def mean_accuracy(values: Sequence[float], intervals: Sequence[float]) -> MeanAccuracy:
     """Of one run with its interval over tasks, or of several with one over runs (Student's t)."""
     if len(values) == 1:
-        return Estimate(values[0], intervals[0], tuple(values))
+        return MeanAccuracy(values[0], intervals[0], tuple(values))
     freedom = len(values) - 1
     quantile = _T[freedom - 1] if freedom <= len(_T) else 1.96 + 2.7 / freedom
-    return Estimate(fmean(values), quantile * stdev(values) / len(values) ** 0.5, tuple(values))
+    return MeanAccuracy(fmean(values), quantile * stdev(values) / len(values) ** 0.5, tuple(values))
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,23 @@ class Line:
     """A row of a table: what was published, and our runs of it, in the order of their seeds."""
 
     cell: Cell
-    published: Estimate | None
+    published: MeanAccuracy | None
     runs: tuple[RunResult, ...]
 
     @property
-    def ours(self) -> Estimate | None:
+    def ours(self) -> MeanAccuracy | None:
         """On the test split; None before the first run."""
-        return self._estimate("accuracy", "ci95")
+        return self._mean("accuracy", "ci95")
 
     @property
-    def unconditioned(self) -> Estimate | None:
+    def unconditioned(self) -> MeanAccuracy | None:
         """The same with conditioning off; None if there is none."""
-        return self._estimate("accuracy_unconditioned", "ci95_unconditioned")
+        return self._mean("accuracy_unconditioned", "ci95_unconditioned")
 
     @property
-    def validation(self) -> Estimate | None:
+    def validation(self) -> MeanAccuracy | None:
         """Of the chosen weights, on the tasks that chose them."""
-        return self._estimate("validation_accuracy", "validation_ci95")
+        return self._mean("validation_accuracy", "validation_ci95")
 
     @property
     def difference(self) -> float | None:
@@ -77,10 +77,10 @@ class Line:
         times = [run.training_minutes + run.evaluation_minutes for run in self.runs]
         return fmean(times) if times else None
 
-    def _estimate(self, value: str, half: str) -> Estimate | None:
+    def _mean(self, value: str, half: str) -> MeanAccuracy | None:
         pairs = [(getattr(run, value), getattr(run, half)) for run in self.runs]
         found = [(v, h) for v, h in pairs if v is not None]
-        return estimate(*map(list, zip(*found, strict=True))) if found else None
+        return mean_accuracy(*map(list, zip(*found, strict=True))) if found else None
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ResultTable:
         return {**head, "changes": list(self.changes), "rows": rows}
 
 
-def _fields(one: Estimate) -> dict[str, float]:
+def _fields(one: MeanAccuracy) -> dict[str, float]:
     return {"accuracy": one.value, "ci95": one.half}
 
 
@@ -170,5 +170,5 @@ def _table(
     for cell in cells:
         theirs = published(experiment, dataset, cell)
         ours = sorted((run for run in runs if run.cell == cell), key=lambda run: run.seed)
-        lines.append(Line(cell, Estimate(*theirs) if theirs else None, tuple(ours)))
+        lines.append(Line(cell, MeanAccuracy(*theirs) if theirs else None, tuple(ours)))
     return ResultTable(experiment, dataset, preset, changes, tuple(lines))

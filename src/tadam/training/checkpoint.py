@@ -1,6 +1,6 @@
 """The training state of a run: everything that step t + 1 depends on, in one safetensors file.
 
-Tasks, augmentation and schedules are functions of the step, so weights, batch-norm statistics, both
+Tasks, augmentation and schedules are functions of the step, so weights, batch-norm statistics,
 optimiser states and a few counters are the whole of it.
 """
 
@@ -63,6 +63,8 @@ def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Cou
             "put the images back as they were, or choose another `out`"
         )
     current = _tensors(trainer)
+    # 0.1.0 kept the state of an auxiliary optimiser whether it was in use or not.
+    tensors = {n: t for n, t in tensors.items() if n in current or not n.startswith("auxiliary.")}
     if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in current.items()}:
         raise UserError(f"{path} holds the state of another architecture: choose another `out`")
     with torch.no_grad():
@@ -85,8 +87,7 @@ def _tensors(trainer: Trainer) -> dict[str, Tensor]:
     """The live tensors of a trainer by name; what an optimiser has not begun to keep is zero."""
     tensors = {f"model.{name}": t for name, t in trainer.model.state_dict().items()}
     names = {parameter: name for name, parameter in trainer.model.named_parameters()}
-    for kind in ("few_shot", "auxiliary"):
-        optimiser = getattr(trainer, kind)
+    for kind, optimiser in trainer.optimisers.items():
         for parameter in (p for group in optimiser.param_groups for p in group["params"]):
             state = optimiser.state[parameter]
             # Zeros give the same first update as no state at all.

@@ -3,8 +3,8 @@
 import itertools
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler
 from tadam.errors import UserError
 from tadam.evaluation.tasks import evaluate_tasks
+from tadam.methods.base import Method
 from tadam.recipes import resolve
 from tadam.system.memory import peak_bytes
 from tadam.system.torchrun import place
 from tadam.training.run import prepare
-from tadam.training.schedule import makes_auxiliary_update, validates_after
+from tadam.training.schedule import validates_after
 from tadam.training.trainer import Trainer
 
 #: Tasks of the trial validation, and the most trial steps of a kind.
@@ -89,12 +90,14 @@ def estimate(
     config = resolve(recipe, settings, dataset)
     trainer, validation = prepare(config, device)
     steps = config.schedule.episodes
-    step = _step_seconds(trainer, 0.0, trial_seconds)
-    both = _step_seconds(trainer, 1.0, trial_seconds) if config.auxiliary.enabled else step
+    own, *others = reversed(trainer.updates)
+    step = _step_seconds(trainer, [own.name], trial_seconds)
+    every = [update.name for update in trainer.updates]
+    both = _step_seconds(trainer, every, trial_seconds) if others else step
     validating = _validation_seconds(trainer, validation)
     return Estimate(
         steps=steps,
-        auxiliary_updates=sum(makes_auxiliary_update(t, config) for t in range(steps)),
+        auxiliary_updates=sum(update.is_due(t) for update in others for t in range(steps)),
         validations=sum(validates_after(t + 1, config) for t in range(steps)),
         step_seconds=step,
         auxiliary_seconds=max(0.0, both - step),
@@ -105,37 +108,32 @@ def estimate(
     )
 
 
-def _step_seconds(trainer: Trainer, probability: float, trial_seconds: float) -> float:
-    """Median of a step whose auxiliary update comes with probability 0 or 1, the first left out."""
-    config = trainer.config
-    auxiliary = replace(config.auxiliary, probability=probability, decay=1.0)
-    trainer.config = replace(config, auxiliary=auxiliary)
+def _step_seconds(trainer: Trainer, updates: Collection[str], trial_seconds: float) -> float:
+    """Median time of a step that makes these updates, the first step left out."""
     times: list[float] = []
     for t in itertools.count():
         start = time.perf_counter()
-        trainer.step(t).loss.item()  # waits for the device
+        numbers = trainer.step(t, updates).numbers
+        numbers["loss"].item()  # waits for the device
         times.append(time.perf_counter() - start)
         if len(times) > 2 and (sum(times) > trial_seconds or len(times) > _STEPS):
             break
-    trainer.config = config
     return statistics.median(times[1:])
 
 
 def _validation_seconds(trainer: Trainer, sampler: EpisodeSampler) -> float:
     tasks, model = trainer.config.validation.tasks, trainer.model
     few = min(tasks, _TASKS)
-    evaluate_tasks(model, sampler, 1, both=False)  # warms up
-    seconds = evaluate_tasks(model, sampler, few, both=False).seconds
-    conditioned = model.ten is not None
-    images = embedded_images(sampler, tasks, conditioned)
-    return seconds * images / embedded_images(sampler, few, conditioned)
+    evaluate_tasks(model, sampler, 1, controls=False)  # warms up
+    seconds = evaluate_tasks(model, sampler, few, controls=False).seconds
+    return seconds * embedded_images(model, sampler, tasks) / embedded_images(model, sampler, few)
 
 
-def embedded_images(sampler: EpisodeSampler, tasks: int, conditioned: bool) -> int:
-    """Images that pass through the network: each that is used once, then each task's own."""
+def embedded_images(model: Method, sampler: EpisodeSampler, tasks: int) -> int:
+    """Images that pass through the network in an evaluation."""
     episode = sampler.batch(0, tasks)
     rows = np.concatenate([episode.support, episode.query], axis=1)
-    return len(np.unique(rows)) + (rows.size if conditioned else 0)
+    return model.images_embedded(len(np.unique(rows)), rows.size)
 
 
 def _describe(device: torch.device) -> str:

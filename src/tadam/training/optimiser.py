@@ -7,16 +7,17 @@ from torch import Tensor, nn
 
 from tadam.config import OptimiserConfig
 from tadam.errors import UserError
+from tadam.methods.base import Method
 
 
 def make_optimiser(
-    model: nn.Module, belongs: Callable[[str], bool], config: OptimiserConfig
+    model: Method, trains: Callable[[str], bool], config: OptimiserConfig
 ) -> torch.optim.Optimizer:
-    """Optimiser of the parameters whose names `belongs` accepts, each with its weight decay."""
+    """Optimiser of the parameters whose names `trains` accepts, each with its weight decay."""
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        if belongs(name):
-            groups.setdefault(weight_decay(name, parameter, config), []).append(parameter)
+        if trains(name):
+            groups.setdefault(model.weight_decay(name, parameter, config), []).append(parameter)
     if not groups:
         raise UserError("this recipe leaves nothing to learn: evaluate it, or change backbone.name")
     params = [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
@@ -27,15 +28,6 @@ def make_optimiser(
     return torch.optim.SGD(
         params, config.learning_rate, config.momentum, fused=fused, foreach=not fused
     )
-
-
-def weight_decay(name: str, parameter: nn.Parameter, config: OptimiserConfig) -> float:
-    """L2 penalty: convolutions and TEN weights one, gamma0 and beta0 another, all else none."""
-    if name.endswith((".gamma0", ".beta0")):
-        return config.multiplier_decay
-    if name.startswith(("backbone.", "ten.")) and parameter.ndim >= 2:
-        return config.weight_decay
-    return 0.0
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:

@@ -4,15 +4,16 @@ Gradients and running statistics are means over all pieces, so where a piece is 
 difference: with a piece for each task, one process does what many do, one piece after the other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from tadam.config import Config
 from tadam.distributed.ranks import Ranks
 from tadam.errors import UserError
+from tadam.methods.base import Update
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,12 @@ class Piece:
 
 
 class Pieces:
-    """Cuts batches, and keeps the running statistics of a backbone in order meanwhile."""
+    """Cuts batches, and keeps running statistics in order meanwhile."""
 
-    def __init__(self, config: Config, backbone: nn.Module, ranks: Ranks) -> None:
-        tasks, auxiliary = config.episode.tasks, config.auxiliary
+    def __init__(
+        self, config: Config, updates: Sequence[Update], buffers: Sequence[Tensor], ranks: Ranks
+    ) -> None:
+        tasks = config.episode.tasks
         self._ranks = ranks
         self._count = tasks if config.backbone.statistics == "task" else ranks.size
         if tasks % ranks.size:
@@ -47,15 +50,14 @@ class Pieces:
                 f"episode.tasks is {tasks}, which {ranks.size} processes cannot share evenly: "
                 f"set it to a multiple of {ranks.size}, or start fewer processes"
             )
-        if auxiliary.enabled and auxiliary.batch_size < self._count:
-            raise UserError(
-                f"auxiliary.batch_size is {auxiliary.batch_size}, but the batch is cut into "
-                f"{self._count} pieces: set it to at least {self._count}"
-            )
-        constant = ("pixel_mean", "pixel_std")
-        stored = backbone.state_dict().keys() - constant  # what is not stored is not learnt
-        self._buffers = [b for name, b in backbone.named_buffers() if name in stored]
-        self._statistics = [b for b in self._buffers if b.is_floating_point()]
+        for update in updates:
+            if 0 < update.images < self._count:
+                raise UserError(
+                    f"{update.name}.batch_size is {update.images}, but the batch is cut into "
+                    f"{self._count} pieces: set it to at least {self._count}"
+                )
+        self._buffers = list(buffers)
+        self._statistics = [buffer for buffer in buffers if buffer.is_floating_point()]
 
     def of(self, total: int) -> Iterator[Piece]:
         """This process's pieces of a batch of `total` items.

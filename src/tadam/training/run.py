@@ -14,7 +14,7 @@ from tadam.data.episodes import EpisodeSampler
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation.tasks import Evaluation, evaluate_tasks
-from tadam.methods.tadam import InputSpec, build_model, initialise
+from tadam.methods.base import InputSpec, build_model
 from tadam.models.modelfile import BEST, ModelInfo, save_model
 from tadam.recipes import resolve
 from tadam.system.allocator import keep_large_blocks
@@ -134,11 +134,11 @@ class _Run:
         self.classes = store.class_names
         if config.augment.rotated_classes:
             store = store.rotated()
-        classes = len(store.class_names) if config.auxiliary.enabled else 0
+        classes = len(store.class_names) if config.method.has_class_head(config) else 0
         self.spec = InputSpec(store.channels, store.image_size, classes)
         self.config, self.folder, self.reporter, self.ranks = config, folder, reporter, ranks
         model = build_model(config, self.spec)
-        initialise(model, config, *store.channel_statistics())
+        model.initialise(config, *store.channel_statistics())
         self.trainer = Trainer(config, model, store, chosen_device, ranks)
         self.validation = EpisodeSampler(
             splits["val"],
@@ -234,12 +234,11 @@ class _Run:
     def _record(self, window: Window) -> dict[str, Any]:
         """The log record of the steps since the last one; a diverged loss ends the run here."""
         record = {"step": self.counters.step, **window.summary(self.ranks)}
-        record["alpha"] = self.trainer.model.metric.alpha.item()
-        record["learning_rate"] = self.trainer.few_shot.param_groups[0]["lr"]
+        record |= self.trainer.model.logged()
+        record["learning_rate"] = self.trainer.learning_rate
         record["seconds"] = round(self.counters.seconds, 3)
-        for name in ("loss", "auxiliary_loss"):
-            loss = record.get(name)
-            if loss is not None and not abs(loss) <= self.config.run.max_loss:  # also if NaN
+        for name, loss in record.items():
+            if name.endswith("loss") and not abs(loss) <= self.config.run.max_loss:  # also if NaN
                 raise self._diverged(f"{name} became {loss:.4g}")
         return record
 
@@ -257,7 +256,7 @@ class _Run:
             self.trainer.model,
             self.validation,
             self.config.validation.tasks,
-            both=False,
+            controls=False,
             ranks=self.ranks,
         )
         best = result.accuracy > counters.best_accuracy
@@ -274,10 +273,7 @@ class _Run:
             "val_accuracy": result.accuracy,
             "val_ci95": result.ci95,
         }
-        if self.trainer.model.ten is not None:
-            multipliers = self.trainer.model.ten.multipliers()
-            record["gamma0"] = {str(layer): g for layer, (g, _) in multipliers.items()}
-            record["beta0"] = {str(layer): b for layer, (_, b) in multipliers.items()}
+        record |= self.trainer.model.logged_at_validation()
         if log:
             log.write(record)
         if self.reporter:

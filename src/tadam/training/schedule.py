@@ -1,9 +1,8 @@
-"""Learning rate, auxiliary updates and validations as functions of the step (sec. 2.4, S3)."""
+"""Learning rate and validations as functions of the step (TADAM, S3)."""
 
 import math
 
-from tadam.config import AuxiliaryConfig, Config, ScheduleConfig
-from tadam.data.episodes import AUXILIARY_COIN, bits, uniforms
+from tadam.config import Config, ScheduleConfig
 
 
 def learning_rate_factor(t: int, config: ScheduleConfig) -> float:
@@ -13,23 +12,6 @@ def learning_rate_factor(t: int, config: ScheduleConfig) -> float:
         return warm * 0.5 * (1 + math.cos(math.pi * t / config.episodes))
     drops = sum(t >= round(share * config.episodes) for share in config.drops)
     return warm * config.drop_factor**-drops
-
-
-def auxiliary_probability(t: int, episodes: int, config: AuxiliaryConfig) -> float:
-    """Probability of an auxiliary update before the few-shot update of step t.
-
-    `p0 * decay^floor(20 t / T)`: with p0 = decay = 0.9 it falls from 0.9 to 0.12. The paper's
-    formula has no p0 and would start at 1, against its own "initial probability 0.9".
-    """
-    if not config.enabled:
-        return 0.0
-    return config.probability * config.decay ** (config.decay_steps * t // episodes)
-
-
-def makes_auxiliary_update(t: int, config: Config) -> bool:
-    """Whether step t begins with an auxiliary update: a coin that (seed, t) throws."""
-    coin = uniforms(bits(config.run.seed, AUXILIARY_COIN, t), 1)[0]
-    return bool(coin < auxiliary_probability(t, config.schedule.episodes, config.auxiliary))
 
 
 def validates_after(steps: int, config: Config) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,13 @@ from tadam.config import Config
 from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import UserError
 from tadam.recipes import resolve
-from tadam.reports import plots
-from tadam.reports.figure import available, save_png
 from tadam.system.files import write_text
 from tadam.training.run import Reporter, check_recipe, train
 from tadam.training.run_folder import check_folder
 
 #: Holds the recipe that all runs of a sweep share; alpha in it means nothing.
 SWEEP = "sweep.toml"
-RESULT = "sweep.json"
+_RESULT = "sweep.json"
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class SweepResult:
     """All points in ascending order of alpha.
 
     Attributes:
-        plot: The curve; None if matplotlib is missing.
+        plot: The curve, once it is drawn (`tadam.reports.sweep_plot`).
     """
 
     folder: Path
@@ -84,8 +82,8 @@ def sweep_alpha(
 ) -> SweepResult:
     """Trains a recipe once per alpha, held fixed, and compares validation accuracies.
 
-    Writes `sweep.json`, `sweep.md` and `alpha.png` into `out`, beside a run folder per value. The
-    test split is never looked at.
+    Writes `sweep.json` and `sweep.md` into `out`, beside a run folder per value. The test split is
+    never looked at.
 
     Args:
         recipe: A shipped recipe's name, a TOML file, or a `Config`.
@@ -106,43 +104,39 @@ def sweep_alpha(
     base = _base(recipe, settings, dataset)
     check_folder(folder, base, resume, SWEEP)
     found = _found(folder) if resume else []
-    names = [_name(alpha) for alpha in found]
-    alphas = found + [a for a in _checked(values, found) if _name(a) not in names]
+    alphas = _checked(values, found)
     check_recipe(base, "cpu" if cluster else device)  # the workers' device need not be here
-    runs = [folder.absolute() / _name(alpha) for alpha in alphas]
-    shared = {"base": base, "device": device, "reporter": None if cluster else reporter}
-    jobs = [
-        Job(f"alpha {alpha:g}", _train_point, {"alpha": alpha, "folder": run, **shared}, run)
-        for alpha, run in zip(alphas, runs, strict=True)
-    ]
+    jobs = _jobs(base, alphas, folder.absolute(), device, None if cluster else reporter)
     points: dict[int, SweepPoint] = {}
-
-    def result() -> SweepResult:
-        return SweepResult(
-            folder,
-            base.metric.distance,
-            base.data.name,
-            base.episode.way,
-            base.episode.shot,
-            tuple(sorted(points.values(), key=lambda point: point.alpha)),
-        )
 
     def keep(index: int, point: SweepPoint) -> None:
         points[index] = point
         if points.keys() >= set(range(len(found))):  # or what was found before would be lost
-            _write(result())  # after each point, so that a crash leaves what was found
+            write_sweep(_result(folder, base, points))  # so that a crash leaves what was found
         if on_point:
             on_point(point)
 
     with open_pool(cluster, watcher) as pool:
         write_text(folder / SWEEP, base.to_toml())
         run_jobs(jobs, pool, keep)
-    if not available():
-        return result()
-    drawn = replace(result(), plot=folder / "alpha.png")
-    _draw(drawn, folder / "alpha.png")
-    _write(drawn)
-    return drawn
+    return _result(folder, base, points)
+
+
+def _jobs(
+    base: Config, alphas: Sequence[float], folder: Path, device: str, reporter: Reporter | None
+) -> list[Job[SweepPoint]]:
+    shared = {"base": base, "device": device, "reporter": reporter}
+    runs = [folder / _name(alpha) for alpha in alphas]
+    return [
+        Job(f"alpha {alpha:g}", _train_point, {"alpha": alpha, "folder": run, **shared}, run)
+        for alpha, run in zip(alphas, runs, strict=True)
+    ]
+
+
+def _result(folder: Path, base: Config, points: Mapping[int, SweepPoint]) -> SweepResult:
+    ordered = sorted(points.values(), key=lambda point: point.alpha)
+    task = (base.data.name, base.episode.way, base.episode.shot)
+    return SweepResult(folder, base.metric.distance, *task, tuple(ordered))
 
 
 def _train_point(
@@ -180,20 +174,22 @@ def _fits(alpha: float) -> bool:
 
 
 def _checked(values: Sequence[float], found: Sequence[float]) -> list[float]:
+    """Those found before, then the new ones in ascending order."""
     for value in values:
         if not _fits(value):
             raise UserError(f"`values` must be above 0 and below 1e6, got {value:g}")
+    done = {_name(alpha) for alpha in found}
     names = {_name(value) for value in values}
     if len(names) < len(values):
         raise UserError(f"`values` must differ, got {', '.join(f'{v:g}' for v in values)}")
-    if len(names | {_name(alpha) for alpha in found}) < 2:
+    if len(names | done) < 2:
         raise UserError(f"a sweep needs at least 2 `values`, got {len(values)}")
-    return sorted(map(float, values))
+    return [*found, *sorted(float(value) for value in values if _name(value) not in done)]
 
 
 def _found(folder: Path) -> list[float]:
     """The alphas that an earlier sweep into the same folder has done."""
-    path = folder / RESULT
+    path = folder / _RESULT
     if not path.exists():
         return []
     try:
@@ -213,11 +209,14 @@ def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | N
         if setting.partition("=")[0].strip() in ("metric.alpha", "metric.learn_alpha"):
             raise UserError(f"leave {setting} out of `settings`: the sweep decides it")
     config = resolve(recipe, settings, dataset)
+    if "metric" not in config.method.tables:
+        raise UserError(f"method {config.method.name!r} has no alpha to sweep: use another recipe")
     return replace(config, metric=replace(config.metric, alpha=1.0, learn_alpha=False))
 
 
-def _write(result: SweepResult) -> None:
-    write_text(result.folder / RESULT, json.dumps(result.to_json(), indent=2) + "\n")
+def write_sweep(result: SweepResult) -> None:
+    """Writes `sweep.json` and `sweep.md` into the sweep's folder."""
+    write_text(result.folder / _RESULT, json.dumps(result.to_json(), indent=2) + "\n")
     write_text(result.folder / "sweep.md", _markdown(result))
 
 
@@ -237,18 +236,3 @@ def _markdown(result: SweepResult) -> str:
     if result.at_edge:
         lines.append("It is at the edge of the values tried: a better one may lie beyond.")
     return "\n".join(lines) + "\n"
-
-
-def _draw(result: SweepResult, path: Path) -> None:
-    alphas, accuracies, intervals = zip(
-        *((p.alpha, p.accuracy, p.ci95) for p in result.points), strict=True
-    )
-    figure = plots.curve_with_intervals(
-        {result.dataset: (alphas, accuracies, intervals)},
-        f"alpha ({result.distance})",
-        "validation accuracy",
-        logx=True,
-        percent=True,
-        mark_best=[result.dataset],
-    )
-    save_png(figure, path)

@@ -1,13 +1,12 @@
-"""One training step of TADAM: an auxiliary update with probability p, then the few-shot update."""
+"""One training step: the updates that the method asks for, each with an optimiser of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tadam.config import Config
@@ -22,12 +21,12 @@ from tadam.data.episodes import (
 )
 from tadam.data.store import ImageStore
 from tadam.distributed.ranks import ALONE, Logits, Ranks, without_averaging
-from tadam.methods.tadam import Tadam
+from tadam.methods.base import Method, Update
 from tadam.native.constant_weights import constant_weights
 from tadam.system.device import images_fit, to_device
 from tadam.training.optimiser import clip_gradients, make_optimiser, take_step
 from tadam.training.pieces import Piece, Pieces
-from tadam.training.schedule import learning_rate_factor, makes_auxiliary_update
+from tadam.training.schedule import learning_rate_factor
 
 #: Inputs of a forward pass, and the class of each image that it answers for.
 Batch = tuple[tuple[Any, ...], Indices]
@@ -35,17 +34,21 @@ Batch = tuple[tuple[Any, ...], Indices]
 
 @dataclass(frozen=True)
 class StepResult:
-    """Tensors, not numbers: reading one waits for the device, so that is left to the log."""
+    """What a step gave.
 
-    loss: Tensor
-    accuracy: Tensor
-    auxiliary_loss: Tensor | None
-    auxiliary_accuracy: Tensor | None
+    Attributes:
+        numbers: `loss` and `accuracy` of the method's own update, and those of others with their
+            names before them. Tensors: reading one waits for the device, so that is left to the
+            log.
+        images: How many images passed through the network, the support set counted once.
+    """
+
+    numbers: dict[str, Tensor]
     images: int
 
 
 class Trainer:
-    """Holds a model and its two optimisers; step t depends on nothing but their state and t.
+    """Holds a model and its optimisers; step t depends on nothing but their state and t.
 
     Args:
         config: The recipe.
@@ -58,7 +61,7 @@ class Trainer:
     def __init__(
         self,
         config: Config,
-        model: Tadam,
+        model: Method,
         store: ImageStore,
         device: torch.device,
         ranks: Ranks = ALONE,
@@ -66,10 +69,10 @@ class Trainer:
         episode = config.episode
         self.config, self.store, self.device, self.ranks = config, store, device, ranks
         self.model = model.to(device).train()
-        self._parameters = list(self.model.parameters())  # to walk the modules takes a millisecond
-        self._pieces = Pieces(config, model.backbone, ranks)
-        self._few_shot_logits: Logits = model
-        self._auxiliary_logits: Logits = model.auxiliary_logits
+        self.updates = self.model.updates(config)
+        self._parameters = list(self.model.parameters())  # walking the modules takes a millisecond
+        self._pieces = Pieces(config, self.updates, self.model.statistics(), ranks)
+        self._logits: dict[str, Logits] = {update.name: update.logits for update in self.updates}
         fits = images_fit(store.images.nbytes, device)
         self._images_there = torch.tensor(store.images).to(device) if fits else None
         self.sampler = EpisodeSampler(
@@ -81,39 +84,43 @@ class Trainer:
             episode.balanced_queries,
             source=f"the train split of {config.data.name}",
         )
-        # The paper's original keeps two optimiser states on one learning rate schedule.
-        self.few_shot = make_optimiser(
-            model, lambda name: not name.startswith("auxiliary_head."), config.optimiser
-        )
-        self.auxiliary = make_optimiser(
-            model, lambda name: name.startswith(("backbone.", "auxiliary_head.")), config.optimiser
-        )
+        # As in the paper's original, updates have optimiser states of their own and one schedule.
+        self.optimisers = {
+            update.name: make_optimiser(self.model, update.trains, config.optimiser)
+            for update in self.updates
+        }
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the last step."""
+        rate: float = self.optimisers[self.updates[-1].name].param_groups[0]["lr"]
+        return rate
 
     def connect(self) -> None:
         """Joins the other processes, which must do the same; they start from the same state."""
-        model, ranks = self.model, self.ranks
-        ranks.connect(self.device)
-        self._few_shot_logits = ranks.network((model.backbone, model.ten, model.metric), model)
-        if model.auxiliary_head is not None:
-            self._auxiliary_logits = ranks.network(
-                (model.backbone, model.auxiliary_head), model.auxiliary_logits
-            )
+        self.ranks.connect(self.device)
+        for update in self.updates:
+            trained = [p for name, p in self.model.named_parameters() if update.trains(name)]
+            self._logits[update.name] = self.ranks.network(trained, update.logits)
 
-    def step(self, t: int) -> StepResult:
-        """Runs training step t."""
+    def step(self, t: int, only: Collection[str] | None = None) -> StepResult:
+        """Runs training step t: the updates that are due, or `only` those of these names."""
         factor = learning_rate_factor(t, self.config.schedule)
         rate = self.config.optimiser.learning_rate * factor
-        wanted = makes_auxiliary_update(t, self.config)
-        auxiliary = self._auxiliary_update(t, rate) if wanted else None
-        loss, accuracy, images = self._few_shot_update(t, rate)
+        numbers: dict[str, Tensor] = {}
+        images = 0
+        for update in self.updates:
+            if update.name in only if only is not None else update.is_due(t):
+                prefix = "" if update is self.updates[-1] else f"{update.name}_"
+                make = self._image_update if update.images else self._task_update
+                loss, accuracy, count = make(update, t, rate)
+                numbers |= {f"{prefix}loss": loss, f"{prefix}accuracy": accuracy}
+                images += count
         self._pieces.average_statistics()
-        if auxiliary is None:
-            return StepResult(loss, accuracy, None, None, images)
-        batch = self.config.auxiliary.batch_size
-        return StepResult(loss, accuracy, auxiliary[0], auxiliary[1], images + batch)
+        return StepResult(numbers, images)
 
-    def _auxiliary_update(self, t: int, rate: float) -> tuple[Tensor, Tensor]:
-        seed, size = self.config.run.seed, self.config.auxiliary.batch_size
+    def _image_update(self, update: Update, t: int, rate: float) -> tuple[Tensor, Tensor, int]:
+        seed, size = self.config.run.seed, update.images
         rows, labels = auxiliary_batch(self.store, size, seed, t)
 
         def batch(piece: Piece) -> Batch:
@@ -121,9 +128,9 @@ class Trainer:
             images = self._images(rows[piece.items], source, piece.start, size)
             return (images,), labels[piece.items]
 
-        return self._update(self.auxiliary, self._auxiliary_logits, batch, size, rate)
+        return *self._update(update, batch, size, rate), size
 
-    def _few_shot_update(self, t: int, rate: float) -> tuple[Tensor, Tensor, int]:
+    def _task_update(self, update: Update, t: int, rate: float) -> tuple[Tensor, Tensor, int]:
         tasks, way = self.config.episode.tasks, self.sampler.way
         shots = way * self.sampler.shot
         of_task = shots + self.sampler.queries
@@ -138,8 +145,7 @@ class Trainer:
             inputs = (images[:, :shots], labels, images[:, shots:], way)
             return inputs, episode.query_labels.ravel()
 
-        update = self._update(self.few_shot, self._few_shot_logits, batch, tasks, rate)
-        return *update, tasks * of_task
+        return *self._update(update, batch, tasks, rate), tasks * of_task
 
     def _images(self, rows: Indices, source: np.random.PCG64, first: int, total: int) -> Tensor:
         """Augmented images, number `first` and following of the `total` of a step."""
@@ -150,22 +156,17 @@ class Trainer:
         return augment(batch, self.config.augment, source, first, total)  # (N, C, H, W)
 
     def _update(
-        self,
-        optimiser: torch.optim.Optimizer,
-        network: Logits,
-        batch: Callable[[Piece], Batch],
-        total: int,
-        rate: float,
+        self, update: Update, batch: Callable[[Piece], Batch], total: int, rate: float
     ) -> tuple[Tensor, Tensor]:
         """One step of an optimiser, and this process's part of loss and accuracy.
 
         Args:
-            optimiser: Steps once the gradients of all pieces are there.
-            network: Gives logits, (..., classes).
+            update: What to do.
             batch: Inputs and targets of a piece.
             total: What is cut into pieces.
             rate: Learning rate.
         """
+        network, smoothing = self._logits[update.name], self.config.optimiser.label_smoothing
         for parameter in self._parameters:
             parameter.grad = None
         losses, accuracies = [], []
@@ -175,14 +176,13 @@ class Trainer:
                 targets = to_device(torch.from_numpy(labels), self.device)
                 with nullcontext() if piece.last else without_averaging(network):
                     logits = network(*inputs).flatten(0, -2)
-                    loss = piece.weight * F.cross_entropy(
-                        logits, targets, label_smoothing=self.config.optimiser.label_smoothing
-                    )
+                    loss = piece.weight * update.loss(logits, targets, smoothing)
                     loss.backward()
                 losses.append(loss.detach())
                 right = logits.detach().argmax(dim=1) == targets
                 accuracies.append(piece.weight * right.float().mean())
         clip_gradients(self._parameters, self.config.optimiser)
+        optimiser = self.optimisers[update.name]
         for group in optimiser.param_groups:
             group["lr"] = rate
         take_step(optimiser)

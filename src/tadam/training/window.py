@@ -4,11 +4,10 @@ import time
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tadam.distributed.ranks import Ranks
 from tadam.training.trainer import StepResult
-
-_NUMBERS = ("loss", "accuracy", "auxiliary_loss", "auxiliary_accuracy")
 
 
 class Window:
@@ -23,11 +22,11 @@ class Window:
 
     def summary(self, ranks: Ranks) -> dict[str, Any]:
         """Means over steps and processes; waits for the device."""
-        values = {
-            name: [v for r in self._results if (v := getattr(r, name)) is not None]
-            for name in _NUMBERS
-        }
-        names = [name for name in _NUMBERS if values[name]]
+        values: dict[str, list[Tensor]] = {}
+        for result in self._results:
+            for name, value in result.numbers.items():
+                values.setdefault(name, []).append(value)
+        names = sorted(values)  # the same order in every process
         means = torch.stack([torch.stack(values[name]).mean() for name in names])
         ranks.average([means])
         record: dict[str, Any] = dict(zip(names, means.tolist(), strict=True))

@@ -1,35 +1,12 @@
-"""What speed depends on, and the machine's own limit: its rate in a matrix product."""
+"""The machine's own limit: its rate in a matrix product."""
 
-import multiprocessing
-import platform
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from tadam import native
 from tadam.benchmarks.worker import shortest
 from tadam.system.allocator import keep_large_blocks
-
-
-def machine(threads: int) -> dict[str, Any]:
-    """Processor, threads, versions, and which core runs."""
-    info = Path("/proc/cpuinfo")
-    models = [
-        line.partition(":")[2].strip()
-        for line in (info.read_text().splitlines() if info.exists() else [])
-        if line.startswith("model name")
-    ]
-    return {
-        "cpu": models[0] if models else platform.processor() or platform.machine(),
-        "cores": multiprocessing.cpu_count(),
-        "threads": threads,
-        "core": native.core(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 @cache

@@ -1,0 +1,31 @@
+"""What speed depends on: processor, cores, threads, versions."""
+
+import multiprocessing
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def machine(threads: int, core: str) -> dict[str, Any]:
+    """This machine, for a result to name.
+
+    Args:
+        threads: How many PyTorch computes with.
+        core: Which kernels run, `tadam.native.core()`.
+    """
+    info = Path("/proc/cpuinfo")
+    models = [
+        line.partition(":")[2].strip()
+        for line in (info.read_text().splitlines() if info.exists() else [])
+        if line.startswith("model name")
+    ]
+    return {
+        "cpu": models[0] if models else platform.processor() or platform.machine(),
+        "cores": multiprocessing.cpu_count(),
+        "threads": threads,
+        "core": core,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
