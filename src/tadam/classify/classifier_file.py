@@ -173,7 +173,7 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
             {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
             str(raw["backbone"]),
             model,
-            raw.get("model_name"),  # files of before have none
+            raw.get("model_name"),  # absent from older files
             raw.get("mirrored", model is not None and model.config.backbone.mirrored),
         )
         ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def bench(
-    widths: Annotated[str | None, typer.Option(help="16,32,64 unless given.")] = None,
-    threads: Annotated[int | None, typer.Option(help="As PyTorch chooses unless given.")] = None,
+    widths: Annotated[str | None, typer.Option(help="16,32,64 by default.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="As many as PyTorch chooses by default.")
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option(
@@ -28,7 +30,8 @@ def bench(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two minutes instead of ten: widths 16,32, less of all.")
+        bool,
+        typer.Option("--quick", help="Two minutes instead of ten: widths 16,32 and fewer rounds."),
     ] = False,
     json_file: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Keep the results; - prints them.")
@@ -38,7 +41,7 @@ def bench(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Measure speed and memory as ratios: keep the machine idle meanwhile."""
+    """Measure speed and memory as ratios; keep the machine idle while it runs."""
     file = Path(json_file) if json_file not in (None, "-") else None
     check_outputs([file] if file else [], force)
 

@@ -20,7 +20,7 @@ ImageSize = Annotated[int, typer.Option(help="Side in pixels; 0 for the data set
 
 @data_app.command("list")
 def data_list(data: DataDir = None, as_json: Json = False) -> None:
-    """What there is, where it is, and how to get what is not there."""
+    """List the data sets, where they are, and how to get the missing ones."""
     from tadam.data.catalogue import describe
 
     descriptions = describe()
@@ -37,7 +37,7 @@ def data_list(data: DataDir = None, as_json: Json = False) -> None:
 
 @data_app.command("prepare")
 def data_prepare(name: DataName, image_size: ImageSize = 0, data: DataDir = None) -> None:
-    """Download a data set if need be, and draw or decode it into the cache."""
+    """Download a data set if needed, and draw or decode it into the cache."""
     from tadam.config import DataConfig
     from tadam.data.catalogue import prepare
 
@@ -66,7 +66,7 @@ def data_show(
     name: DataName,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "train",
     file: Annotated[
-        Path | None, typer.Option("--out", help="PNG to write; NAME-SPLIT.png if not given.")
+        Path | None, typer.Option("--out", help="PNG to write; NAME-SPLIT.png by default.")
     ] = None,
     force: Force = False,
     data: DataDir = None,

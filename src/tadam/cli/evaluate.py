@@ -30,20 +30,20 @@ def evaluate(
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option(help="For a model, e.g. fc100 or folder:PATH; its recipe's unless given."),
+        typer.Option(help="For a model, e.g. fc100 or folder:PATH; its recipe's by default."),
     ] = None,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     way: Annotated[int, typer.Option(help="Classes in a task.")] = 5,
     shot: Annotated[int, typer.Option(help="Labelled images of a class.")] = 5,
     tasks: Annotated[int, typer.Option(help="Random tasks.")] = 500,
     queries: Annotated[int, typer.Option(help="Query images of a task.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Fixes the tasks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the tasks.")] = 0,
     device: Device = "auto",
     data: DataDir = None,
     strict: Strict = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a model on random tasks, or what 'tadam fit' wrote on a labelled folder."""
+    """Measure a model on random tasks, or a classifier on a labelled folder."""
     if folder is not None and dataset is not None:
         raise UserError(
             "a classifier is measured on a folder, 'tadam evaluate FILE.tadam FOLDER', a model on "

@@ -23,8 +23,8 @@ def fit(
     model: Annotated[
         str | None,
         typer.Option(
-            help="A shipped model's name, a run folder or a weights file; the best one that is "
-            "installed unless given."
+            help="A shipped model's name, a run folder or a weights file; the best one "
+            "installed by default."
         ),
     ] = None,
     strict: Strict = False,

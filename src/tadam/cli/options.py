@@ -30,7 +30,8 @@ DataDir = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Stop at a file that cannot be read, do not skip it.")
+    bool,
+    typer.Option("--strict", help="Stop at a file that cannot be read instead of skipping it."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -49,7 +50,7 @@ class TrainingOptions:
         str | None, typer.Option(help="Use this data set instead of the recipe's.")
     ] = None
     settings: Settings = None
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = (
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint.")] = (
         False
     )
     device: Device = "auto"
@@ -72,12 +73,12 @@ class JobOptions:
     job_cpus: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="With --ray: CPUs and threads of a job, 1 unless set."
+            min=1, metavar="N", help="With --ray: CPUs and threads of a job, 1 by default."
         ),
     ] = None
     job_gpus: Annotated[
         float | None,
-        typer.Option(min=0, metavar="N", help="With --ray: GPUs of a job, 0 unless set."),
+        typer.Option(min=0, metavar="N", help="With --ray: GPUs of a job, 0 by default."),
     ] = None
     job_memory: Annotated[
         float | None,

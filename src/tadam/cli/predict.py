@@ -15,7 +15,9 @@ from tadam.system.interruption import interruption
 
 
 def predict(
-    classifier: Annotated[Path, typer.Argument(metavar="FILE.tadam", help="Written by tadam fit.")],
+    classifier: Annotated[
+        Path, typer.Argument(metavar="FILE.tadam", help="What 'tadam fit' wrote.")
+    ],
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH", help="Images, or folders of them.")
     ],
@@ -26,14 +28,16 @@ def predict(
         Path | None, typer.Option(metavar="FILE.html", help="Write a page to look at.")
     ] = None,
     top: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Give the N most probable classes.")
+        int | None, typer.Option(metavar="N", min=1, help="List the N most probable classes.")
     ] = None,
     reject: Annotated[
         bool, typer.Option("--reject", help="Answer 'unknown' for an image far from every class.")
     ] = False,
     reject_threshold: Annotated[
         float | None,
-        typer.Option(metavar="X", min=0.0, help="How far that is; else as learnt. Means --reject."),
+        typer.Option(
+            metavar="X", min=0.0, help="That far, instead of the learnt distance; implies --reject."
+        ),
     ] = None,
     strict: Strict = False,
     force: Force = False,

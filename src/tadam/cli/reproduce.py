@@ -116,10 +116,10 @@ def everything(
 def report(
     folder: Out = FOLDER,
     page: Annotated[
-        Path | None, typer.Option(help="Markdown file to write; report.md in --out if not given.")
+        Path | None, typer.Option(help="Markdown file to write; report.md in --out by default.")
     ] = None,
 ) -> None:
-    """Write all that --out has on one page."""
+    """Write everything in --out on one page."""
     from tadam.reproduce.report import write_report
 
     print_written([write_report(folder, page or folder / "report.md")])
@@ -128,7 +128,7 @@ def report(
 @reproduce_app.command("lemma1")
 def lemma1(
     folder: Out = FOLDER,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes the network and the task.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the network and the task.")] = 0,
     *,
     jobs: JobOptions,
     as_json: Json = False,

@@ -20,7 +20,7 @@ def sweep_alpha(
         str, typer.Option(help="Comma-separated alphas.", metavar="NUMBERS")
     ] = "0.5,1,2,5,10",
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Sweep folder; runs/sweep-RECIPE if not given.")
+        Path | None, typer.Option("--out", help="Sweep folder; runs/sweep-RECIPE by default.")
     ] = None,
     *,
     training: TrainingOptions,

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 T = TypeVar("T", int, float)
 Out = Annotated[
     Path,
-    typer.Option("--out", help="Reproduction folder; give it again to go on, or to add runs."),
+    typer.Option("--out", help="Reproduction folder; name it again to resume or to add runs."),
 ]
 PaperDataset = Annotated[str, typer.Option("--dataset", help="fc100 or mini_imagenet.")]
 Rows = Annotated[
-    str | None, typer.Option(help="Comma-separated rows, all unless given.", metavar="NAMES")
+    str | None, typer.Option(help="Comma-separated rows; all by default.", metavar="NAMES")
 ]
 Shots = Annotated[
     str | None,
-    typer.Option(help="Of 1,5,10; unless given, 5 with cpu and all with paper.", metavar="NUMBERS"),
+    typer.Option(help="Of 1,5,10; by default 5 with cpu, all with paper.", metavar="NUMBERS"),
 ]
 TrainWay = Annotated[
     str, typer.Option("--train-way", help="Classes of a training task: 5, 20 or 5,20.")

@@ -50,7 +50,7 @@ def evaluate_folder(
 
     Args:
         classifier: A fitted one.
-        folder: Needs not have all classes, but no other.
+        folder: May omit classes but must not add any.
         progress: Called with (images read, images in all).
         problems: Gets a sentence for each image that cannot be read, which is then left out;
             without it the first such image is an error.

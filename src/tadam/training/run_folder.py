@@ -21,8 +21,8 @@ def check_folder(
 
     Args:
         folder: Where results are to go.
-        config: The recipe behind them; None if earlier results cannot be gone on with.
-        resume: Whether earlier results of the same recipe may be gone on with.
+        config: The recipe behind them; None if earlier results cannot be resumed.
+        resume: Whether earlier results of the same recipe may be resumed.
         marker: File that holds the recipe of earlier results.
         unfinished: Files that count as nothing if there are no others.
     """
@@ -58,7 +58,9 @@ def _check_writable(folder: Path) -> None:
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     except OSError as error:
-        raise UserError(f"{folder} is no path ({error.strerror}): choose another `out`") from None
+        raise UserError(
+            f"{folder} is not a path ({error.strerror}): choose another `out`"
+        ) from None
     if not existing.is_dir():
         raise UserError(f"{existing} is a file: choose a folder with `out`")
     if not os.access(existing, os.W_OK):
