@@ -85,7 +85,7 @@ def test_ctrl_c_keeps_what_was_done_and_says_how_much(
     assert result.code == 1
     done = len(json.loads(result.out)["predictions"])
     assert 64 <= done < 150
-    assert result.err == f"stopped after {done} of 150 images: the results are of these\n"
+    assert result.err == f"stopped after {done} of 150 images; the results cover only these\n"
     with open(table, newline="", encoding="utf-8") as rows:
         assert [row["path"] for row in csv.DictReader(rows)] == [
             str(folder / f"{i:03}.png") for i in range(done)

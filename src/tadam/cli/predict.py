@@ -74,7 +74,9 @@ def predict(
             out.print(f"written: {file}", soft_wrap=True)
     done = len(predictions) + len(problems) - left_out
     if done < len(images):
-        raise Interrupted(f"stopped after {done} of {len(images)} images: the results are of these")
+        raise Interrupted(
+            f"stopped after {done} of {len(images)} images; the results cover only these"
+        )
 
 
 def _images(paths: list[Path], problems: list[str]) -> list[Path]:
