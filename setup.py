@@ -7,12 +7,11 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-NATIVE = "src/tadam/native"
-HEADERS = ("lanes", "product", "tiles", "weights", "winograd")
-SOURCES = ("affine", "convolution", "norm")
-FILES = [*(f"{NATIVE}/{name}.cpp" for name in SOURCES), *(f"{NATIVE}/{name}.h" for name in HEADERS)]
+FILES = sorted(
+    str(file) for file in Path("src/tadam/native").iterdir() if file.suffix in (".cpp", ".h")
+)
 # The package compares this with the files beside it: kernels of other sources are not called.
-CONTENTS = b"".join(Path(file).read_bytes() for file in sorted(FILES))
+CONTENTS = b"".join(Path(file).read_bytes() for file in FILES)
 DIGEST = hashlib.sha256(CONTENTS).hexdigest()
 ARGUMENTS = ["-O3", "-std=c++17", "-fno-math-errno", "-Wno-psabi", "-Wno-ignored-attributes"]
 # macOS's compiler has no OpenMP; there the kernels run on one thread.

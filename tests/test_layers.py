@@ -28,7 +28,7 @@ LAYERS = {
     "recipes": "config errors",
     "models": "config errors methods metric nn recipes system",
     "distributed": "errors system",
-    "classify": "config data errors methods metric models native nn system",
+    "classify": "config data errors methods metric models nn system",
     "evaluation": "everything above",
     "training": "everything above",
     "reports": "everything above",

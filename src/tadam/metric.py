@@ -64,6 +64,10 @@ class ScaledMetric(nn.Module):
         distance: A key of `DISTANCES`.
         alpha: Initial (or fixed) scale.
         learn_alpha: Whether alpha is a parameter (paper) or a buffer (authors' code).
+
+    Attributes:
+        distance_name: The key of `DISTANCES`.
+        distance: The function behind it.
     """
 
     log_alpha: Tensor
@@ -72,7 +76,7 @@ class ScaledMetric(nn.Module):
         self, distance: str = "euclidean", alpha: float = 1.0, learn_alpha: bool = False
     ) -> None:
         super().__init__()
-        self.distance = DISTANCES[distance]
+        self.distance_name, self.distance = distance, DISTANCES[distance]
         log_alpha = torch.tensor(math.log(alpha))
         if learn_alpha:
             self.log_alpha = nn.Parameter(log_alpha)

@@ -23,7 +23,7 @@ from tadam import FewShotClassifier, RunFailed, UserError
 from tadam.models.modelfile import save_model
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
-from tadam.nn.backbones.pixels import Pixels
+from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.folded import FoldedNetwork
 from toy_backbones import Colours, blobs, random_model
@@ -119,7 +119,7 @@ def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(monk
 def test_hundreds_of_classes_with_one_shot_each():
     dice = np.random.default_rng(0)
     images = np.repeat(dice.integers(0, 256, (200, 1, 1, 3), np.uint8), 8, axis=1).repeat(8, axis=2)
-    classifier = FewShotClassifier(Pixels(image_size=8)).fit(images, range(200))
+    classifier = FewShotClassifier(RawPixels(image_size=8)).fit(images, range(200))
     assert classifier.predict(images).tolist() == list(range(200))
     assert classifier.predictor_.alpha.item() == classifier.trained_alpha_
 

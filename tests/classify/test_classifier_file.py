@@ -16,7 +16,7 @@ from tadam import FewShotClassifier, UserError
 from tadam.classify.classifier_file import _checksum
 from tadam.models.modelfile import open_tensors, save_model
 from tadam.nn.backbone import Backbone
-from tadam.nn.backbones.pixels import Pixels
+from tadam.nn.backbones.pixels import RawPixels
 from toy_backbones import Colours, blobs, random_model
 
 QUERIES = blobs(3, 4, seed=7)[0]
@@ -152,11 +152,11 @@ def test_labels_that_json_cannot_hold_are_one_sentence(tmp_path):
 
 
 def test_a_backbone_of_ones_own_is_needed_again(tmp_path):
-    backbone = Pixels(image_size=16)
+    backbone = RawPixels(image_size=16)
     backbone.mirrored = True
     mirrored = FewShotClassifier(backbone).fit(*blobs(3, 4))
     mirrored.save(tmp_path / "m.tadam")
-    after = FewShotClassifier.load(tmp_path / "m.tadam", backbone=Pixels(image_size=16))
+    after = FewShotClassifier.load(tmp_path / "m.tadam", backbone=RawPixels(image_size=16))
     assert (after.predict_proba(QUERIES) == mirrored.predict_proba(QUERIES)).all()
 
     backbone = Colours()

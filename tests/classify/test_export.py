@@ -21,10 +21,11 @@ from tadam.errors import RunFailed, UserError
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.conv4 import Conv4
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
-from tadam.nn.backbones.pixels import Pixels
+from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.film import Film
+from tadam.nn.preprocess import Preprocess
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -35,6 +36,11 @@ CLASSES = ["aster", "Königskerze <&>", "薔薇"]
 SHAPES = [(1, 9, 13), (2, 20, 20), (7, 20, 20), (1, 64, 64), (2, 41, 20), (7, 21, 87), (1, 1, 1)]
 
 
+class SmallNumbers(Preprocess):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) / 255
+
+
 class Toy(Backbone):
     """A user's own network, with FiLM on its one layer and a preprocessing of its own."""
 
@@ -43,10 +49,8 @@ class Toy(Backbone):
 
     def __init__(self) -> None:
         super().__init__(channels=3, image_size=SIZE)
+        self.preprocess = SmallNumbers(SIZE, [0.0] * 3, [1.0] * 3)
         self.conv = nn.Conv2d(3, 6, 5, stride=3)
-
-    def preprocess(self, images: Tensor) -> Tensor:
-        return super().preprocess(images) / 255
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         x = self.conv(x).relu().mean(dim=(2, 3))
@@ -79,7 +83,7 @@ def mirrored(backbone: Backbone) -> Backbone:
 
 
 BACKBONES = {
-    "pixels": (lambda: Pixels(3, SIZE), "sqeuclidean"),
+    "pixels": (lambda: RawPixels(3, SIZE), "sqeuclidean"),
     "conv4": (lambda: Conv4(1, width=16, image_size=SIZE), "cosine"),
     "resnet12": (lambda: ResNet12(width=16, image_size=SIZE), "euclidean"),
     "toy": (Toy, "euclidean"),
@@ -182,8 +186,8 @@ def test_both_speeds_and_their_ratio(exported, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture(scope="module")
 def small_model():  # type: ignore[no-untyped-def]
-    """What `onnx_model` gives for `predictor_of(Pixels(3, 4))`: it takes seconds."""
-    graph = export._Graph(predictor_of(Pixels(3, 4))).eval()
+    """What `onnx_model` gives for `predictor_of(RawPixels(3, 4))`: it takes seconds."""
+    graph = export._Graph(predictor_of(RawPixels(3, 4))).eval()
     example = torch.from_numpy(export.random_images(2, 5, 6, 3))
     dynamic = {0: "images", 1: "height", 2: "width"}
     return export.onnx_model(graph, example, export.INPUT, export.OUTPUTS, dynamic)
@@ -197,7 +201,7 @@ def test_a_file_that_disagrees_is_not_left_behind(
     monkeypatch.setattr(export, "onnx_model", lambda *arguments: small_model)
     file = tmp_path / "old.onnx"
     odd = [os.fsdecode(b"caf\xe9"), "Ω", "c"]  # the first is not text
-    export.export(file, predictor_of(Pixels(3, 4)), odd, 1.0)
+    export.export(file, predictor_of(RawPixels(3, 4)), odd, 1.0)
     about = export.session(file).get_modelmeta().custom_metadata_map
     assert json.loads(about["classes"]) == odd
     before = file.read_bytes()
@@ -205,7 +209,7 @@ def test_a_file_that_disagrees_is_not_left_behind(
         export, "_answers", lambda *a: [y + wrong * (y.ndim == 2) for y in right(*a)]
     )
     with pytest.raises(RunFailed, match=r"old.onnx was not written: .* differ"):
-        export.export(file, predictor_of(Pixels(3, 4)), CLASSES, 2.0)
+        export.export(file, predictor_of(RawPixels(3, 4)), CLASSES, 2.0)
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
 
@@ -229,12 +233,12 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
     with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[export\]'"):
-        export.export(tmp_path / "x.onnx", predictor_of(Pixels(3, 4)), CLASSES, 1.0)
+        export.export(tmp_path / "x.onnx", predictor_of(RawPixels(3, 4)), CLASSES, 1.0)
 
 
 def test_a_classifier_exports_itself_and_a_path_may_be_text(tmp_path: Path) -> None:
     images = export.random_images(6, 8, 8, 3)
-    classifier = FewShotClassifier(Pixels(3, 8)).fit(images, ["a", "b", "c"] * 2)
+    classifier = FewShotClassifier(RawPixels(3, 8)).fit(images, ["a", "b", "c"] * 2)
     result = classifier.export(str(tmp_path / "x.onnx"))
     assert (result.file, result.classes) == (tmp_path / "x.onnx", 3)
     (found,) = export.session(tmp_path / "x.onnx").run(["probabilities"], {"images": images})
@@ -242,5 +246,5 @@ def test_a_classifier_exports_itself_and_a_path_may_be_text(tmp_path: Path) -> N
     with pytest.raises(UserError, match="is a folder: name a file in it"):
         classifier.export(tmp_path)
     with pytest.raises(UserError, match="not fitted yet"):
-        FewShotClassifier(Pixels(3, 8)).export(tmp_path / "y.onnx")
+        FewShotClassifier(RawPixels(3, 8)).export(tmp_path / "y.onnx")
     assert sorted(tmp_path.iterdir()) == [tmp_path / "x.onnx"]

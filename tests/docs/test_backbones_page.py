@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from stores import store_of
+from tadam.config import Config
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
+from tadam.errors import UserError
 from tadam.evaluation.tasks import evaluate_tasks
+from tadam.methods.base import InputSpec, build_model
+from tadam.registry import BACKBONES
+from tadam.training.trainer import Trainer
 
 PAGE = Path(__file__).parents[2] / "docs" / "backbones.md"
 
@@ -22,7 +28,8 @@ def names():
         torch.manual_seed(0)
         for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
             exec(compile(block, str(PAGE), "exec"), found)
-    return found
+    yield found
+    del BACKBONES._entries["tiny"]
 
 
 def conditioned(names):
@@ -37,6 +44,32 @@ def test_the_shapes_are_as_the_page_says(names):
     assert names["logits"].shape == (1, 3, 2)
     assert names["probabilities"].shape == (3, 2)
     torch.testing.assert_close(names["probabilities"].sum(dim=1), torch.ones(3))
+
+
+def test_a_recipe_finds_the_backbone_and_its_settings_by_name(names):
+    config = Config().updated(
+        {
+            "backbone": {"name": "tiny", "width": 8},
+            "episode": {"way": 2, "shot": 2, "queries": 4},
+            "auxiliary": {"enabled": False},
+        }
+    )
+    model = build_model(config, InputSpec(3, 16, 0))
+    assert type(model.backbone) is names["Tiny"]
+    assert (model.backbone.feature_size, model.backbone.image_size) == (16, 16)
+    model.initialise(config, [127.5] * 3, [60.0] * 3)
+    weight = model.backbone.convs[0].weight
+    before = weight.detach().clone()
+    store = store_of([8, 8, 8], size=16)
+    result = Trainer(config, model, store, torch.device("cpu")).step(0)
+    assert np.isfinite(float(result.numbers["loss"]))
+    assert not torch.equal(weight, before)
+    with pytest.raises(UserError, match=r"backbone\.pools"):
+        Config().updated({"backbone": {"name": "tiny", "pools": 3}})
+
+
+def test_a_wrapped_network_classifies(names):
+    assert names["answer"].tolist() == ["night"]
 
 
 def test_a_wrapped_module_gets_square_normalised_images(names):
@@ -68,7 +101,7 @@ def test_the_predictor_gives_the_models_own_probabilities(names):
 
 
 def test_film_reaches_every_layer_that_is_named(names):
-    backbone, widths = names["backbone"], names["Toy"].conditioned_widths
+    backbone, widths = names["backbone"], names["backbone"].conditioned_widths
     x = torch.rand(2, 3, 32, 32)
     for layer, width in enumerate(widths):
         film = [None] * len(widths)

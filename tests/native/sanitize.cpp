@@ -6,41 +6,9 @@
 #include <cstdlib>
 #include <vector>
 
-typedef std::vector<float> Floats;
+#include "../../src/tadam/native/kernels.h"
 
-extern "C" {
-int64_t tadam_packed_floats(int64_t, int64_t);
-void tadam_pack_weights(const float *, float *, int64_t, int64_t, int64_t, int64_t);
-int64_t tadam_conv_scratch(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
-int64_t tadam_conv_backward_scratch(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
-void tadam_conv(const float *, const float *, const float *, int64_t, int64_t, const float *, float *,
-                float *, float *, const float *, const float *, const float *, const float *, int64_t, int64_t, int64_t, float *, int64_t, int64_t,
-                int64_t, int64_t, int64_t, int64_t);
-void tadam_conv_backward(const float *, const float *, const float *, const float *, const float *,
-                         int64_t, const float *, const float *, const float *, int64_t, int64_t,
-                         const float *, float *, float *, float *, float *, int64_t, int64_t, int64_t,
-                         int64_t, int64_t, int64_t);
-void tadam_moments(const float *, float *, float *, int64_t, int64_t, int64_t);
-void tadam_norm(const float *, const float *, const float *, const float *, const float *,
-                const float *, int64_t, float *, int64_t, int64_t, int64_t, int64_t);
-void tadam_norm_backward(const float *, const float *, const float *, const float *, const float *,
-                         const float *, const float *, int64_t, float *, float *, int64_t, int64_t,
-                         int64_t, int64_t);
-void tadam_pooled_norm(const float *, const float *, const float *, const float *, const float *,
-                       const float *, int64_t, float *, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       int64_t, int64_t);
-void tadam_pooled_norm_backward(const float *, const float *, const float *, const float *,
-                                const float *, const float *, const float *, int64_t, float *,
-                                float *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                                int64_t);
-void tadam_combine(const float *, const float *, const float *, const float *, const float *,
-                   float *, int64_t, int64_t, int64_t, int64_t);
-void tadam_affine(float *, const float *, const float *, const float *, float *, float *,
-                  const float *, const float *, float *, float *, double, double, int64_t, int64_t,
-                  int64_t);
-void tadam_affine_backward(const float *, int64_t, const float *, const float *, float *, float *,
-                           int64_t, int64_t, int64_t);
-}
+typedef std::vector<float> Floats;
 
 static Floats draw(int64_t count) {
     Floats values(count);
@@ -54,18 +22,38 @@ static void check(bool good, const char *what) {
     std::exit(1);
 }
 
+template <class Arguments>
+static void set_sizes(Arguments &a, const conv_scratch_arguments &sizes) {
+    a.threads = sizes.threads;
+    a.images = sizes.images;
+    a.height = sizes.height;
+    a.width = sizes.width;
+    a.channels = sizes.channels;
+    a.filters = sizes.filters;
+}
+
 static void convolution(int64_t images, int64_t height, int64_t width, int64_t channels,
                         int64_t filters, int64_t threads) {
     int64_t pixels = images * height * width, tasks = images % 2 ? 1 : 2;
     Floats x = draw(pixels * channels), w = draw(filters * 9 * channels), y(pixels * filters);
-    Floats forward(tadam_packed_floats(channels, filters)), back(tadam_packed_floats(filters, channels));
-    tadam_pack_weights(w.data(), forward.data(), channels, filters, 1, threads);
-    tadam_pack_weights(w.data(), back.data(), filters, channels, 0, threads);
-    Floats scratch(tadam_conv_scratch(threads, images, height, width, channels, filters));
-    Floats mean(filters), variance(filters);
-    tadam_conv(x.data(), nullptr, nullptr, 1, 0, forward.data(), y.data(), mean.data(), variance.data(), nullptr, nullptr,
-               nullptr, nullptr, 1, 0, 0, scratch.data(), threads, images, height, width, channels,
-               filters);
+    const packed_floats_arguments forward_sizes{channels, filters}, back_sizes{filters, channels};
+    Floats forward(tadam_packed_floats(&forward_sizes)), back(tadam_packed_floats(&back_sizes));
+    const pack_weights_arguments pack_forward{w.data(), forward.data(), channels, filters, 1, threads};
+    const pack_weights_arguments pack_back{w.data(), back.data(), filters, channels, 0, threads};
+    tadam_pack_weights(&pack_forward);
+    tadam_pack_weights(&pack_back);
+    const conv_scratch_arguments sizes{threads, images, height, width, channels, filters};
+    Floats scratch(tadam_conv_scratch(&sizes)), mean(filters), variance(filters);
+    conv_arguments conv{};
+    conv.x = x.data();
+    conv.x_tasks = conv.tasks = 1;
+    conv.packed = forward.data();
+    conv.y = y.data();
+    conv.mean = mean.data();
+    conv.variance = variance.data();
+    conv.scratch = scratch.data();
+    set_sizes(conv, sizes);
+    tadam_conv(&conv);
     for (int64_t i = 0; i < pixels * filters; i += 1 + pixels * filters / 500) {
         int64_t k = i % filters, z = i / filters % width, r = i / filters / width % height;
         int64_t n = i / filters / width / height;
@@ -84,22 +72,46 @@ static void convolution(int64_t images, int64_t height, int64_t width, int64_t c
     for (int64_t pool = 0; pool < 3; pool++) {
         Floats out(images * (pool ? (height + pool - 1) / 2 : height) *
                    (pool ? (width + pool - 1) / 2 : width) * filters);
-        tadam_conv(x.data(), x_scale.data(), x_shift.data(), tasks, pool % 2, forward.data(),
-                   out.data(), nullptr, nullptr, scale.data(),
-                   shift.data(), y.data(), side_scale.data(), tasks, 1 + pool % 2, pool,
-                   scratch.data(), threads, images, height, width, channels, filters);
+        conv.x_scale = x_scale.data();
+        conv.x_shift = x_shift.data();
+        conv.x_tasks = conv.tasks = tasks;
+        conv.x_relu = pool % 2;
+        conv.y = out.data();
+        conv.mean = conv.variance = nullptr;
+        conv.scale = scale.data();
+        conv.shift = shift.data();
+        conv.side = y.data();
+        conv.side_scale = side_scale.data();
+        conv.activation = 1 + pool % 2;
+        conv.pool = pool;
+        tadam_conv(&conv);
     }
     Floats gradient = draw(pixels * filters), zero(filters), ones(filters, 1.0f);
     Floats gx(pixels * channels), gw(filters * 9 * channels);
-    Floats room(tadam_conv_backward_scratch(threads, images, height, width, channels, filters));
+    const conv_backward_scratch_arguments backward_sizes{threads, images, height, width, channels, filters};
+    Floats room(tadam_conv_backward_scratch(&backward_sizes));
     Floats sums(tasks * 3 * channels);
     const float *scales[] = {x_scale.data(), nullptr, nullptr};
     float *targets[] = {gx.data(), nullptr, gx.data()};
-    for (int i = 0; i < 3; i++)
-        tadam_conv_backward(gradient.data(), ones.data(), y.data(), zero.data(), zero.data(), 1,
-                            x.data(), scales[i], x_shift.data(), tasks, 0, back.data(), targets[i],
-                            sums.data(), gw.data(), room.data(), threads, images, height, width,
-                            channels, filters);
+    conv_backward_arguments backward{};
+    backward.gradient = gradient.data();
+    backward.scale = ones.data();
+    backward.other = y.data();
+    backward.other_scale = backward.shift = zero.data();
+    backward.tasks = 1;
+    backward.x = x.data();
+    backward.x_shift = x_shift.data();
+    backward.x_tasks = tasks;
+    backward.packed = back.data();
+    backward.sums = sums.data();
+    backward.gradient_weight = gw.data();
+    backward.scratch = room.data();
+    set_sizes(backward, sizes);
+    for (int i = 0; i < 3; i++) {
+        backward.x_scale = scales[i];
+        backward.gradient_x = targets[i];
+        tadam_conv_backward(&backward);
+    }
     // The adjoint: <g, conv(x, w)> = <gx, x> = <gw, w>.
     double outer = 0, by_x = 0, by_w = 0;
     for (int64_t i = 0; i < pixels * filters; i++) outer += double(gradient[i]) * y[i];
@@ -118,31 +130,44 @@ static void norm(int64_t tasks, int64_t images, int64_t height, int64_t width, i
     Floats running_mean(channels), running_variance(channels), gamma = draw(tasks * channels);
     Floats scale(tasks * channels), shift(tasks * channels), gradients(4 * channels);
     Floats film(2 * tasks * channels);
-    tadam_moments(x.data(), moments.data(), variance.data(), tasks * rows, channels, threads);
-    tadam_affine(moments.data(), variance.data(), weight.data(), bias.data(), running_mean.data(),
-                 running_variance.data(), gamma.data(), gamma.data(), scale.data(), shift.data(),
-                 1e-3, 0.05, tasks * rows, tasks, channels);
+    const moments_arguments of_x{x.data(), moments.data(), variance.data(), tasks * rows, channels, threads};
+    tadam_moments(&of_x);
+    const affine_arguments affine{
+        moments.data(), variance.data(), weight.data(), bias.data(), running_mean.data(),
+        running_variance.data(), gamma.data(), gamma.data(), scale.data(), shift.data(), 1e-3, 0.05,
+        tasks * rows, tasks, channels};
+    tadam_affine(&affine);
     for (int64_t relu = 0; relu < 2; relu++)
         for (const float *other : {(const float *)side.data(), (const float *)nullptr}) {
-            tadam_norm(x.data(), scale.data(), shift.data(), other, weight.data(), bias.data(), relu,
-                       y.data(), tasks, rows, channels, threads);
-            tadam_norm_backward(g.data(), x.data(), scale.data(), shift.data(), other, weight.data(),
-                                bias.data(), relu, y.data(), sums.data(), tasks, rows, channels,
-                                threads);
+            const norm_arguments forward{
+                x.data(), scale.data(), shift.data(), other, weight.data(), bias.data(), relu,
+                y.data(), tasks, rows, channels, threads};
+            const norm_backward_arguments backward{
+                g.data(), x.data(), scale.data(), shift.data(), other, weight.data(), bias.data(),
+                relu, y.data(), sums.data(), tasks, rows, channels, threads};
+            tadam_norm(&forward);
+            tadam_norm_backward(&backward);
             for (int64_t up = 0; up < 2; up++) {
                 Floats pooled(tasks * images * ((height + up) / 2) * ((width + up) / 2) * channels);
-                tadam_pooled_norm(x.data(), scale.data(), shift.data(), other, weight.data(),
-                                  bias.data(), relu, pooled.data(), tasks, images, height, width, up,
-                                  channels, threads);
-                tadam_pooled_norm_backward(pooled.data(), x.data(), scale.data(), shift.data(), other,
-                                           weight.data(), bias.data(), relu, y.data(), sums.data(),
-                                           tasks, images, height, width, up, channels, threads);
+                const pooled_norm_arguments pool{
+                    x.data(), scale.data(), shift.data(), other, weight.data(), bias.data(), relu,
+                    pooled.data(), tasks, images, height, width, up, channels, threads};
+                const pooled_norm_backward_arguments pool_backward{
+                    pooled.data(), x.data(), scale.data(), shift.data(), other, weight.data(),
+                    bias.data(), relu, y.data(), sums.data(), tasks, images, height, width, up,
+                    channels, threads};
+                tadam_pooled_norm(&pool);
+                tadam_pooled_norm_backward(&pool_backward);
             }
         }
-    tadam_affine_backward(sums.data(), 1, moments.data(), gamma.data(), gradients.data(), film.data(),
-                          tasks * rows, tasks, channels);
-    tadam_combine(g.data(), x.data(), scale.data(), weight.data(), bias.data(), y.data(), tasks, rows,
-                  channels, threads);
+    const affine_backward_arguments affine_backward{
+        sums.data(), 1, moments.data(), gamma.data(), gradients.data(), film.data(), tasks * rows,
+        tasks, channels};
+    const combine_arguments combine{
+        g.data(), x.data(), scale.data(), weight.data(), bias.data(), y.data(), tasks, rows, channels,
+        threads};
+    tadam_affine_backward(&affine_backward);
+    tadam_combine(&combine);
 }
 
 int main() {

@@ -12,7 +12,7 @@ import torch
 from tadam import native
 
 HERE = Path(__file__).parent
-TESTS = (HERE / "test_convolution.py", HERE.parent / "nn" / "test_fused_native.py")
+TESTS = (HERE / "test_convolution.py", HERE.parent / "nn" / "fast" / "test_native_units.py")
 
 
 @pytest.mark.skipif(

@@ -1,13 +1,12 @@
 """What the native core leaves to PyTorch, and what it answers as PyTorch does."""
 
 import copy
-import shutil
-from pathlib import Path
 
 import pytest
 import torch
 
 from tadam import native
+from tadam.native.norm import Finish, Scaled, norm
 from tadam.nn.backbones.conv4 import Conv4
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import initialise_convolutions
@@ -101,21 +100,7 @@ def test_the_largest_of_a_window_is_no_number_wherever_that_lies():
         side = torch.zeros(2, 16, 32, 32).contiguous(memory_format=torch.channels_last)
         side[:, :, *place] = float("nan")
         ones = torch.ones(16)
-        main = native.Scaled(torch.zeros_like(side), torch.ones(1, 16), torch.zeros(1, 16))
-        finish = native.Finish("swish", "down")
-        y = native.norm(main, native.Scaled(side, ones, 0 * ones), finish)
+        main = Scaled(torch.zeros_like(side), torch.ones(1, 16), torch.zeros(1, 16))
+        y = norm(main, Scaled(side, ones, 0 * ones), Finish("swish", "down"))
         assert y[:, :, 4, 4].isnan().all()
         assert y.isnan().sum() == 2 * 16
-
-
-def test_a_library_of_other_sources_is_not_used(tmp_path):
-    folder = Path(native.__file__).parent
-    for file in folder.iterdir():
-        if file.suffix in (".cpp", ".h"):
-            shutil.copy(file, tmp_path)
-    loaded = native._library()
-    assert native._is_current(loaded, tmp_path)
-    (tmp_path / "lanes.h").write_text("// changed\n")
-    assert not native._is_current(loaded, tmp_path)
-    (tmp_path / "wheel").mkdir()  # which has no sources
-    assert native._is_current(loaded, tmp_path / "wheel")

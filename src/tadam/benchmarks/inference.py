@@ -15,7 +15,6 @@ from tadam.benchmarks.targets import INFERENCE
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
 from tadam.classify.export import installed, onnx_model, save, session
 from tadam.errors import RunFailed
-from tadam.nn.folded import fold
 from tadam.system.allocator import keep_large_blocks
 
 #: Largest difference relative to the largest feature; Winograd's convolution rounds differently.
@@ -36,7 +35,7 @@ def _folded(width: int) -> nn.Module:
                 vector.uniform_(0.5, 1.5, generator=generator)  # type: ignore[union-attr]
             for vector in (norm.running_mean, norm.bias):
                 vector.normal_(0, 0.1, generator=generator)  # type: ignore[union-attr]
-    return fold(net).eval()
+    return net.folded()
 
 
 @torch.inference_mode()

@@ -69,7 +69,9 @@ class NaiveTadam:
 
     def embed(self, images: Tensor, modulations: Modulations | None = None) -> Tensor:
         """(N, C, H, W) -> (N, D)."""
-        x = (images - self.buffers["backbone.pixel_mean"]) / self.buffers["backbone.pixel_std"]
+        x = (images - self.buffers["backbone.preprocess.pixel_mean"]) / self.buffers[
+            "backbone.preprocess.pixel_std"
+        ]
         for block in range(4):
             name = f"backbone.blocks.{block}"
             residual = self.conv_unit(x, f"{name}.shortcut")

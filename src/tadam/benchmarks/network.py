@@ -10,9 +10,9 @@ from tadam.benchmarks.gemm import gemm_seconds
 from tadam.benchmarks.results import SHARE, Measurement
 from tadam.benchmarks.targets import FORWARD, FORWARD_BACKWARD
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
-from tadam.native.constant_weights import constant_weights
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import initialise_convolutions
+from tadam.nn.fast import constant_weights
 from tadam.system.allocator import keep_large_blocks
 
 NETWORK_BATCH = 64

@@ -23,7 +23,7 @@ TARGETS: dict[str, dict[int, float]] = {
     FORWARD: {16: 0.7, 32: 1.3, 64: 1.7},
     FORWARD_BACKWARD: {16: 0.7, 32: 1.3, 64: 1.7},
     STEP_NATIVE: {16: 2.0, 32: 2.2, 64: 2.5},
-    STEP_PLAIN: {16: 1.5, 32: 1.3, 64: 1.2},
+    STEP_PLAIN: {16: 1.0, 32: 1.0, 64: 1.0},
     DATA: {16: 0.03, 32: 0.01, 64: 0.01},
     EVALUATION_PLAIN: {16: 5.0, 32: 5.0, 64: 5.0},
     EVALUATION_CONDITIONED: {16: 1.6, 32: 1.6, 64: 1.6},

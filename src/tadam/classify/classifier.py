@@ -57,14 +57,13 @@ class FewShotClassifier(Estimator):
         support_pictures_: The first support images of each class, small: pixels or JPEGs.
         model_name_: The name or path of the model; None for one that was given as an object.
         origin_: The recipe behind the network; None for one that was given as an object.
-        backbone_: The network as it was before it was folded; its preprocessing is in use.
         trained_alpha_: The model's own alpha.
 
     Examples:
         >>> import numpy as np
-        >>> from tadam.nn.backbones.pixels import Pixels
+        >>> from tadam.nn.backbones.pixels import RawPixels
         >>> grey = [np.full((8, 8, 3), value, dtype=np.uint8) for value in (20, 200, 180)]
-        >>> classifier = FewShotClassifier(Pixels(image_size=8))
+        >>> classifier = FewShotClassifier(RawPixels(image_size=8))
         >>> classifier.fit(grey[:2], ["night", "day"]).classes_
         array(['day', 'night'], dtype='<U5')
     """
@@ -77,7 +76,6 @@ class FewShotClassifier(Estimator):
     support_pictures_: list[list[Picture]]
     model_name_: str | None
     origin_: ModelInfo | None
-    backbone_: Backbone
     trained_alpha_: float
 
     def __init__(
@@ -122,11 +120,7 @@ class FewShotClassifier(Estimator):
         self._settle(
             support.predictor, alpha, classes, support.z, support.numbers, support.pictures
         )
-        self.model_name_, self.origin_, self.backbone_ = (
-            model_name(self.model),
-            origin,
-            model.backbone,
-        )
+        self.model_name_, self.origin_ = model_name(self.model), origin
         return self
 
     def partial_fit(
@@ -149,7 +143,7 @@ class FewShotClassifier(Estimator):
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
         classes = class_array([*old, *given])
-        batches = reader_of(self.backbone_, shrunk).batches(found, progress, problems)
+        batches = reader_of(self.predictor_.preprocess, shrunk).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
         pictures = by_class(new, numbers[len(old) :], len(classes))
@@ -205,7 +199,8 @@ class FewShotClassifier(Estimator):
         """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
-        answers = answer(self.predictor_, reader_of(self.backbone_).batches(sources(images)))
+        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        answers = answer(self.predictor_, batches)
         labels = self.classes_[answers.best]
         if reject:
             far = answers.far(self.reject_threshold_)
@@ -215,7 +210,7 @@ class FewShotClassifier(Estimator):
     def predict_proba(self, images: Any) -> npt.NDArray[np.float32]:
         """Probability of each class, (n, K), in the order of `classes_`."""
         self._check_fitted()
-        batches = reader_of(self.backbone_).batches(sources(images))
+        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
         return answer(self.predictor_, batches).probabilities
 
     def classify(
@@ -242,7 +237,7 @@ class FewShotClassifier(Estimator):
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
-        reader = reader_of(self.backbone_, thumbnail if thumbnails else None)
+        reader = reader_of(self.predictor_.preprocess, thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
         answers = answer(self.predictor_, until(stop, batches) if stop else batches)
         far = answers.far(self.reject_threshold_) & reject

@@ -44,8 +44,11 @@ if TYPE_CHECKING:
 
 CLASSIFIER_FORMAT = 1
 _WEIGHTS = "predictor."
-#: What preprocessing needs of a backbone; folding leaves it behind.
-_STATISTICS = ("pixel_mean", "pixel_std")
+#: Where a file has the predictor's preprocessing; all else is behind `_WEIGHTS`.
+_STATISTICS = {
+    "preprocess.pixel_mean": "pixel_mean",
+    "preprocess.pixel_std": "pixel_std",
+}
 #: Parameters of the constructor that a file keeps.
 _PARAMETERS = ("alpha", "reject_threshold")
 
@@ -65,15 +68,14 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "trained_alpha": classifier.trained_alpha_,
         "reject_threshold": classifier.reject_threshold_,
         "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
-        "backbone": type(classifier.backbone_).__name__,
-        "mirrored": classifier.backbone_.mirrored,
+        "backbone": predictor.backbone_name,
+        "mirrored": predictor.mirrored,
         "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
         "model_name": classifier.model_name_,
     }
     tensors = {
-        **{_WEIGHTS + name: tensor for name, tensor in predictor.state_dict().items()},
+        **{_STATISTICS.get(n, _WEIGHTS + n): t for n, t in predictor.state_dict().items()},
         **_film_tensors(predictor),
-        **{name: getattr(classifier.backbone_, name).clone() for name in _STATISTICS},
         "support.embeddings": torch.from_numpy(classifier.support_embeddings_),
         "support.labels": torch.from_numpy(classifier.support_labels_),
         **packed(classifier.support_thumbnails_),
@@ -129,9 +131,8 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     except (RuntimeError, TypeError):
         raise UserError(f"{path} claims an impossible network: not a classifier of ours") from None
     weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
+    weights |= {n: tensors[stored] for n, stored in _STATISTICS.items() if stored in tensors}
     check_fit(weights, expected.state_dict(), path)
-    statistics = {name: tensors[name] for name in _STATISTICS if name in tensors}
-    check_fit(statistics, {name: getattr(empty, name) for name in _STATISTICS}, path)
     if not 0 < weights["alpha"].item() < math.inf:
         raise UserError(f"{path} has an impossible alpha: make it again")
     embeddings, labels = _support(tensors, way, empty.feature_size, path)
@@ -139,15 +140,12 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     film = _film(tensors, empty.conditioned_widths, path)
 
     device = choose_device(into.device)
-    into.backbone_, predictor = build()
-    for name, tensor in statistics.items():
-        getattr(into.backbone_, name).copy_(tensor)
+    _, predictor = build()
     predictor.load_state_dict(weights)
     if isinstance(predictor.network, ForOneTask):
         predictor.network.film = film and [
             pair and (pair[0].to(device), pair[1].to(device)) for pair in film
         ]
-    into.backbone_.to(device).eval()
     into.predictor_ = predictor.to(device).eval()
     into.origin_, into.trained_alpha_ = said.model, said.trained_alpha
     into.reject_threshold_ = said.reject_threshold

@@ -13,8 +13,8 @@ from tadam.classify.predictor import Predictor
 from tadam.classify.reading import READ_AT_ONCE, Prepared, Reader
 from tadam.data.decode import Pixels
 from tadam.errors import UserError
-from tadam.native.constant_weights import constant_weights
-from tadam.nn.backbone import Backbone
+from tadam.nn.fast import constant_weights
+from tadam.nn.preprocess import Preprocess
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,14 @@ class Answers:
         return self.distances > threshold
 
 
-def reader_of(backbone: Backbone, thumbnail: Callable[[Pixels], Any] | None = None) -> Reader:
-    """Reads images as the backbone takes them."""
-    mean = backbone.pixel_mean
-    return Reader(backbone.preprocess, backbone.image_size, len(mean), mean.device, thumbnail)
+def reader_of(preprocess: Preprocess, thumbnail: Callable[[Pixels], Any] | None = None) -> Reader:
+    """Reads images as the network behind the preprocessing takes them."""
+    size, channels, device = (
+        preprocess.image_size,
+        preprocess.channels,
+        preprocess.pixel_mean.device,
+    )
+    return Reader(preprocess, size, channels, device, thumbnail)
 
 
 def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Prepared]:

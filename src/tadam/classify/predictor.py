@@ -1,23 +1,32 @@
 """What is left of a model once a task is settled: images in, probabilities out."""
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
 from tadam.metric import DISTANCES
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
-from tadam.nn.folded import fold
 
 
 class Predictor(nn.Module):
     """A folded network, the prototypes of a task's classes and the scale of their distances.
 
+    Nothing of the unfolded network is kept, only its preprocessing.
+
     Args:
-        backbone: A trained network; its preprocessing is kept, its weights are folded.
+        backbone: A trained network.
         film: The task's modulations, (1, C) each; None for an unconditioned task.
         distance: A key of `DISTANCES`.
         prototypes: (K, D).
         alpha: Scale of the distances.
+
+    Attributes:
+        preprocess: Images of any size -> what the network takes.
+        network: What the network takes -> embeddings, conditioned on the task.
+        backbone_name: The class of the backbone.
+        mirrored: Whether an image is embedded as the mean of itself and its mirror image.
     """
 
     prototypes: Tensor
@@ -32,13 +41,22 @@ class Predictor(nn.Module):
         alpha: float,
     ) -> None:
         super().__init__()
-        self.preprocess = backbone.preprocess
-        self.image_size = backbone.image_size
-        self.channels = len(backbone.pixel_mean)
-        self.network = fold(backbone, film)
+        self.preprocess = copy.deepcopy(backbone.preprocess)
+        self.network = backbone.folded(film)
+        self.backbone_name, self.mirrored = type(backbone).__name__, backbone.mirrored
         self.distance = distance
         self.register_buffer("prototypes", prototypes)
         self.register_buffer("alpha", torch.tensor(float(alpha), device=prototypes.device))
+
+    @property
+    def image_size(self) -> int:
+        """Side of the square images that the network takes."""
+        return self.preprocess.image_size
+
+    @property
+    def channels(self) -> int:
+        """1 or 3."""
+        return self.preprocess.channels
 
     def embed(self, images: Tensor) -> Tensor:
         """uint8 (N, H, W, C) of any one size -> (N, D)."""

@@ -15,7 +15,6 @@ from tadam.classify.reading import ImageSource, Prepared
 from tadam.classify.support import class_numbers
 from tadam.classify.thumbnails import Picture, by_class, shrunk
 from tadam.methods.tadam import Tadam
-from tadam.metric import DISTANCES
 from tadam.system.progress import Progress
 
 #: Prepared support images are kept between the two passes up to this many bytes, else read again.
@@ -60,10 +59,10 @@ def embed_support(
     backbone, ten, way = model.backbone, model.ten, len(classes)
     device = backbone.pixel_mean.device
     alpha = model.metric.alpha.item()
-    distance = next(name for name, f in DISTANCES.items() if f is model.metric.distance)
+    distance = model.metric.distance_name
     c = torch.zeros(way, backbone.feature_size, device=device)
     predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
-    reader = reader_of(backbone, shrunk)
+    reader = reader_of(backbone.preprocess, shrunk)
     batches: Iterable[Prepared] = reader.batches(images, progress, problems)
     size = 4 * len(images) * reader.channels * reader.size**2
     if ten is not None and size <= _KEPT_BYTES:

@@ -1,11 +1,13 @@
 """Accuracy on few-shot tasks, with interval, per class, calibration, and conditioning off."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tadam.data.episodes import EpisodeSampler
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
@@ -15,7 +17,7 @@ from tadam.evaluation.measured_data import MeasuredData
 from tadam.evaluation.scores import accuracy_and_interval, calibration_error, confusion_matrix
 from tadam.methods.base import Method
 from tadam.models.modelfile import load_model
-from tadam.native.constant_weights import constant_weights
+from tadam.nn.fast import constant_weights
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
 from tadam.system.progress import Progress
@@ -151,10 +153,11 @@ def evaluate_tasks(
         seed=sampler.seed,
         seconds=time.monotonic() - started,
         class_names=names,
-        per_class={
-            name: float(row[k] / row.sum())
-            for k, (name, row) in enumerate(zip(names, confusion, strict=True))
-            if row.sum()
-        },
+        per_class=_per_class(names, confusion),
         confusion=confusion.tolist(),
     )
+
+
+def _per_class(names: Sequence[str], confusion: npt.NDArray[np.int64]) -> dict[str, float]:
+    rows = enumerate(zip(names, confusion, strict=True))
+    return {name: float(row[k] / row.sum()) for k, (name, row) in rows if row.sum()}

@@ -92,7 +92,7 @@ def measure_trust(
         classifier = FewShotClassifier(network, device=device).fit(store.images[support], labels)
         predictor = classifier.predictor_
         images = list(store.images[task.query[0]])
-        answers = answer(predictor, reader_of(classifier.backbone_).batches(images))
+        answers = answer(predictor, reader_of(predictor.preprocess).batches(images))
         known = task.query_labels[0] < way
         far = answers.far(classifier.reject_threshold_)
         right = answers.best[known] == task.query_labels[0, known]

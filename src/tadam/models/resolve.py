@@ -12,7 +12,6 @@ from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
 from tadam.models.modelfile import ModelInfo, default_model, load_model, what_is_missing
 from tadam.nn.backbone import Backbone
-from tadam.nn.folded import FOLDED
 
 #: The metric of a backbone that comes without one; a cosine does not depend on its features' scale.
 _OWN_DISTANCE, _OWN_ALPHA = "cosine", 10.0
@@ -66,6 +65,7 @@ def _copied(model: Tadam, device: torch.device) -> Tadam:
     shared: list[nn.Module | None] = []
     if backbone.pixel_mean.device == device:
         shared = [model.ten, model.auxiliary_head]
-        if isinstance(backbone, FOLDED) and not any(m.training for m in backbone.modules()):
+        folds = type(backbone).folded is not Backbone.folded
+        if folds and not any(m.training for m in backbone.modules()):
             shared += backbone.children()
     return copy.deepcopy(model, {id(part): part for part in shared})

@@ -10,6 +10,7 @@ static int omp_get_thread_num() { return 0; }
 static int omp_get_num_threads() { return 1; }
 #endif
 
+#include "kernels.h"
 #include "tiles.h"
 #include "weights.h"
 
@@ -33,10 +34,11 @@ struct Plan {
     bool alone;
     int64_t run;  // tiles at a time: whole rows of them alone, whole images together
 
-    Plan(int64_t threads, int64_t images, int64_t height, int64_t width, int64_t channels,
-         int64_t filters)
-        : in{images, height, width, channels}, out{images, height, width, filters},
-          threads(threads), in_channels(whole(channels)), out_channels(whole(filters)) {
+    // Of the arguments of any kernel that has a convolution's sizes.
+    template <class Arguments>
+    explicit Plan(const Arguments &a)
+        : in{a.images, a.height, a.width, a.channels}, out{a.images, a.height, a.width, a.filters},
+          threads(a.threads), in_channels(whole(a.channels)), out_channels(whole(a.filters)) {
         alone = TAPS * in_channels * out_channels <= SMALL_WEIGHTS && tiles() >= ENOUGH * threads;
         int64_t unit = alone ? in.tile_columns() : in.tiles_per_image();
         int64_t both = in_channels + out_channels;
@@ -165,42 +167,38 @@ void total_sums(const Plan &plan, const float *of_images, float *sums, int64_t t
 // Images are (images, height, width, channels), weights (filters, 3, 3, channels).
 extern "C" {
 
-int64_t tadam_packed_floats(int64_t depth, int64_t columns) {
-    return TAPS * packed_plane(depth, columns);
+int64_t tadam_packed_floats(const packed_floats_arguments *a) {
+    return TAPS * packed_plane(a->depth, a->columns);
 }
 
 // For the forward pass depth is the channels and the weights are turned; for the data gradient depth
 // is the filters.
-void tadam_pack_weights(const float *w, float *packed, int64_t depth, int64_t columns,
-                        int64_t turned, int64_t threads) {
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
+int64_t tadam_pack_weights(const pack_weights_arguments *a) {
+    const int64_t depth = a->depth, columns = a->columns;
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
     for (int64_t c = 0; c < columns; c += LANES)
         for (int64_t k = 0; k < depth; k += LANES)
-            pack_block(w, packed, depth, columns, k, c, turned != 0,
+            pack_block(a->weight, a->packed, depth, columns, k, c, a->turned != 0,
                        TAPS * depth * columns > SMALL_WEIGHTS);
+    return 0;
 }
 
-int64_t tadam_conv_scratch(int64_t threads, int64_t images, int64_t height, int64_t width,
-                           int64_t channels, int64_t filters) {
-    return Plan(threads, images, height, width, channels, filters).forward_floats();
-}
+int64_t tadam_conv_scratch(const conv_scratch_arguments *a) { return Plan(*a).forward_floats(); }
 
-int64_t tadam_conv_backward_scratch(int64_t threads, int64_t images, int64_t height, int64_t width,
-                                    int64_t channels, int64_t filters) {
-    return Plan(threads, images, height, width, channels, filters).backward_floats();
+int64_t tadam_conv_backward_scratch(const conv_backward_scratch_arguments *a) {
+    return Plan(*a).backward_floats();
 }
 
 // What is convolved is x, or the activation of `x_scale * x + x_shift`, (x_tasks, channels) each; see Source.
 // Mean and biased variance of each channel of y go where they are asked for.
-void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int64_t x_tasks,
-                int64_t x_relu, const float *packed, float *y, float *mean, float *variance,
-                const float *scale, const float *shift, const float *side,
-                const float *side_scale, int64_t tasks, int64_t activation, int64_t pool,
-                float *scratch, int64_t threads, int64_t images, int64_t height, int64_t width,
-                int64_t channels, int64_t filters) {
-    const Plan plan(threads, images, height, width, channels, filters);
-    const Finish finish{scale, shift, side, side_scale, images / tasks, activation, pool};
-    const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
+int64_t tadam_conv(const conv_arguments *a) {
+    const Plan plan(*a);
+    const Finish finish{a->scale,      a->shift,        a->side, a->side_scale, a->images / a->tasks,
+                        a->activation, a->pool};
+    const Source source{a->x, a->x_scale, a->x_shift, a->images / a->x_tasks, a->x_relu != 0};
+    const int64_t threads = a->threads, channels = a->channels, filters = a->filters;
+    const float *packed = a->packed;
+    float *y = a->y, *mean = a->mean, *scratch = a->scratch;
     float *moments = mean ? scratch + plan.base_floats() : nullptr;
     if (mean) std::memset(moments, 0, plan.parts() * plan.part_floats() * sizeof(float));
     auto finished = [&](const Tiles &m, int64_t first, int64_t start, int64_t channel, int64_t end) {
@@ -239,24 +237,24 @@ void tadam_conv(const float *x, const float *x_scale, const float *x_shift, int6
             }
         }
     }
-    if (mean) total_moments(plan, moments, mean, variance);
+    if (mean) total_moments(plan, moments, mean, a->variance);
+    return 0;
 }
 
 // The gradient of the output is `scale * gradient + other_scale * other + shift`. x is as in tadam_conv, and
 // gradient_x, which may be null, is that of x, or of `x_scale * x + x_shift` with its sums: (x_tasks, 3,
 // channels), alone and times x, the last not used.
-void tadam_conv_backward(const float *gradient, const float *scale, const float *other,
-                         const float *other_scale, const float *shift, int64_t tasks,
-                         const float *x, const float *x_scale, const float *x_shift,
-                         int64_t x_tasks, int64_t x_relu, const float *packed, float *gradient_x,
-                         float *sums, float *gradient_w,
-                         float *scratch, int64_t threads, int64_t images, int64_t height,
-                         int64_t width, int64_t channels, int64_t filters) {
-    const Plan plan(threads, images, height, width, channels, filters);
-    const Incoming incoming{gradient, scale, other, other_scale, shift, images / tasks};
+int64_t tadam_conv_backward(const conv_backward_arguments *a) {
+    const Plan plan(*a);
+    const Incoming incoming{a->gradient,    a->scale, a->other,
+                            a->other_scale, a->shift, a->images / a->tasks};
+    const Source source{a->x, a->x_scale, a->x_shift, a->images / a->x_tasks, a->x_relu != 0};
+    const int64_t threads = a->threads, images = a->images;
+    const int64_t channels = a->channels, filters = a->filters;
+    const float *packed = a->packed;
+    float *gradient_x = a->gradient_x, *gradient_w = a->gradient_weight, *scratch = a->scratch;
     const int64_t columns = panels(channels), per_image = plan.in.tiles_per_image();
     int64_t workers = 1;
-    const Source source{x, x_scale, x_shift, images / x_tasks, x_relu != 0};
     float *shares = scratch + plan.base_floats();
     float *rows = shares + plan.shares() * plan.share_floats();
     float *of_images = rows + threads * rows_floats(plan.in);
@@ -345,7 +343,8 @@ void tadam_conv_backward(const float *gradient, const float *scale, const float 
             unpack_filter(&all, gradient_w + k * 9 * channels, channels, channels);
         }
     }
-    if (gradient_x && x_scale) total_sums(plan, of_images, sums, x_tasks);
+    if (gradient_x && a->x_scale) total_sums(plan, of_images, a->sums, a->x_tasks);
+    return 0;
 }
 
 }

@@ -1,4 +1,4 @@
-"""3x3 convolution with a border of zeros by the native core's Winograd transform.
+"""3x3 convolution with a border of zeros by the kernels' Winograd transform.
 
 It multiplies a quarter as often as the direct convolution (Lavin and Gray, 2015).
 """
@@ -8,53 +8,85 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tadam.native import Activated, Finish, accepts, call, empty_images
-from tadam.native.constant_weights import reused
+from tadam.native import library
+from tadam.native.norm import Activated, Finish, empty_images
+from tadam.native.signatures import Argument
 
-#: Fewer channels than the kernels have lanes, or too few tiles for the weights' transform to pay.
-_LEAST_CHANNELS, _LEAST_TILES = 16, 16
-
-
-def pays(x: Tensor, weight: Tensor) -> bool:
-    """Whether to convolve (N, C, H, W) with (K, C, 3, 3) here rather than by PyTorch."""
-    if not accepts(x) or not accepts(weight) or min(weight.shape[:2]) < _LEAST_CHANNELS:
-        return False
-    tiles = len(x) * -(-x.shape[2] // 4) * -(-x.shape[3] // 4)
-    return tiles >= _LEAST_TILES
+#: How the kernels number what follows a convolution.
+_ACTIVATIONS = {None: 0, "swish": 1, "relu": 2}
+_POOLS = {None: 0, "down": 1, "up": 2}
+_NOTHING_FOLLOWS: dict[str, Argument] = {
+    "scale": None,
+    "shift": None,
+    "side": None,
+    "side_scale": None,
+    "tasks": 1,
+    "activation": _ACTIVATIONS[None],
+    "pool": _POOLS[None],
+}
 
 
 def pack(weight: Tensor, forward: bool = True) -> Tensor:
     """(K, C, 3, 3) transformed and laid out for the forward pass or for the data gradient."""
     filters, channels = weight.shape[:2]
     depth, columns = (channels, filters) if forward else (filters, channels)
+    packed = weight.new_empty(library.call("packed_floats", depth=depth, columns=columns))
+    library.call(
+        "pack_weights",
+        weight=weight,
+        packed=packed,
+        depth=depth,
+        columns=columns,
+        turned=int(forward),
+        threads=torch.get_num_threads(),
+    )
+    return packed
 
-    def compute() -> Tensor:
-        packed = weight.new_empty(call("packed_floats", depth, columns))
-        call("pack_weights", weight, packed, depth, columns, int(forward), torch.get_num_threads())
-        return packed
 
-    return reused(weight, "packed forward" if forward else "packed backward", compute)
-
-
-def _sizes(x: Tensor, filters: int) -> tuple[int, ...]:
+def _sizes(x: Tensor, filters: int) -> dict[str, int]:
     images, channels, height, width = x.shape
-    return torch.get_num_threads(), images, height, width, channels, filters
+    return {
+        "threads": torch.get_num_threads(),
+        "images": images,
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "filters": filters,
+    }
 
 
-def _as_source(x: Tensor | Activated) -> tuple[Tensor, tuple[Tensor | int | None, ...]]:
+def _as_source(x: Tensor | Activated) -> tuple[Tensor, dict[str, Argument]]:
     """The images in memory, and what is to be read there as a kernel takes it."""
     if isinstance(x, Tensor):
-        return x, (x, None, None, 1, 0)
+        return x, {"x": x, "x_scale": None, "x_shift": None, "x_tasks": 1, "x_relu": 0}
     images, scale, shift = x.scaled
-    return images, (images, scale, shift, len(scale), int(x.activation == "relu"))
+    relu = int(x.activation == "relu")
+    return images, {
+        "x": images,
+        "x_scale": scale,
+        "x_shift": shift,
+        "x_tasks": len(scale),
+        "x_relu": relu,
+    }
 
 
-def convolve(x: Tensor | Activated, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(N, C, H, W) -> (N, K, H, W), and the moments of each filter's output: see `moments`."""
-    images, _ = _as_source(x)
-    y = empty_images(images, (len(images), len(weight), *images.shape[2:]))
-    mean, variance = images.new_empty(4, len(weight)), images.new_empty(len(weight))
-    _run(x, pack(weight), len(weight), y, mean, variance, None, None, None, None, 1, 0, 0)
+def convolve(x: Tensor | Activated, packed: Tensor, filters: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(N, C, H, W) -> (N, K, H, W), and the moments of each filter's output: see `moments`.
+
+    Args:
+        x: The images.
+        packed: The weights, as `pack` gives them.
+        filters: K.
+    """
+    images, source = _as_source(x)
+    y = empty_images(images, (len(images), filters, *images.shape[2:]))
+    mean, variance = images.new_empty(4, filters), images.new_empty(filters)
+    outputs = {"y": y, "mean": mean, "variance": variance}
+    sizes = _sizes(images, filters)
+    scratch = images.new_empty(library.call("conv_scratch", **sizes))
+    library.call(
+        "conv", **source, packed=packed, **outputs, **_NOTHING_FOLLOWS, scratch=scratch, **sizes
+    )
     return y, mean, variance
 
 
@@ -78,20 +110,26 @@ def convolve_and_finish(
     """
     tasks, filters = shift.shape
     y = empty_images(x, (len(x), filters, *x.shape[2:]), finish.pool)
-    activation = {"swish": 1, "relu": 2}[finish.activation]
-    pool = {None: 0, "down": 1, "up": 2}[finish.pool]
-    sides = side or (None, None)
-    _run(x, packed, filters, y, None, None, scale, shift, *sides, tasks, activation, pool)
+    side_images, side_scale = side or (None, None)
+    sizes = _sizes(x, filters)
+    library.call(
+        "conv",
+        **_as_source(x)[1],
+        packed=packed,
+        y=y,
+        mean=None,
+        variance=None,
+        scale=scale,
+        shift=shift,
+        side=side_images,
+        side_scale=side_scale,
+        tasks=tasks,
+        activation=_ACTIVATIONS[finish.activation],
+        pool=_POOLS[finish.pool],
+        scratch=x.new_empty(library.call("conv_scratch", **sizes)),
+        **sizes,
+    )
     return y
-
-
-def _run(
-    x: Tensor | Activated, packed: Tensor, filters: int, *options: Tensor | int | None
-) -> None:
-    images, source = _as_source(x)
-    sizes = _sizes(images, filters)
-    scratch = images.new_empty(call("conv_scratch", *sizes))
-    call("conv", *source, packed, *options, scratch, *sizes)
 
 
 class Gradient(NamedTuple):
@@ -118,20 +156,41 @@ class InputGradient(NamedTuple):
 
 
 def convolve_backward(
-    grad: Gradient, x: Tensor | Activated, weight: Tensor, needs_x: bool
+    grad: Gradient, x: Tensor | Activated, weight: Tensor, packed: Tensor | None
 ) -> tuple[InputGradient | None, Tensor]:
-    """Gradients of x, if it is needed, and weight, from the gradient of `convolve`'s output."""
+    """Gradients of x and weight from the gradient of `convolve`'s output.
+
+    Args:
+        grad: Of the output.
+        x: What was convolved.
+        weight: (K, C, 3, 3).
+        packed: The weights, packed for the data gradient; None if that is not needed.
+    """
     images, source = _as_source(x)
     of_x = None
-    if needs_x:
+    if packed is not None:
         sums = None
         if isinstance(x, Activated):
             sums = images.new_empty(len(x.scaled.scale), 3, images.shape[1])
         of_x = InputGradient(torch.empty_like(images), sums)
-    grad_weight = torch.empty_like(weight)
+    gradient_x, sums = of_x or (None, None)
+    gradient_weight = torch.empty_like(weight)
     sizes = _sizes(images, len(weight))
-    scratch = images.new_empty(call("conv_backward_scratch", *sizes))
-    packed = pack(weight, forward=False) if needs_x else None
-    out = (*(of_x or (None, None)), grad_weight)
-    call("conv_backward", *grad, len(grad.scale), *source, packed, *out, scratch, *sizes)
-    return of_x, grad_weight
+    values, scale, other, other_scale, shift = grad
+    library.call(
+        "conv_backward",
+        gradient=values,
+        scale=scale,
+        other=other,
+        other_scale=other_scale,
+        shift=shift,
+        tasks=len(scale),
+        **source,
+        packed=packed,
+        gradient_x=gradient_x,
+        sums=sums,
+        gradient_weight=gradient_weight,
+        scratch=images.new_empty(library.call("conv_backward_scratch", **sizes)),
+        **sizes,
+    )
+    return of_x, gradient_weight

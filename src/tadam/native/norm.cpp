@@ -5,6 +5,7 @@
 // fixed chunks of rows and added in their order, so they do not depend on the number of threads.
 #include <vector>
 
+#include "kernels.h"
 #include "lanes.h"
 
 namespace {
@@ -187,13 +188,13 @@ static void combine_chunk(const float *g, const float *x, const float *a, const 
         });
 }
 
-Unit unit_at(const float *x, const float *scale, const float *shift, const float *side,
-             const float *side_scale, const float *side_shift, bool relu, int64_t task, int64_t at,
-             int64_t channels) {
-    return {{x + at, scale + task * channels, shift + task * channels},
-            {side ? side + at : nullptr, side_scale, side_shift},
-            relu,
-            channels};
+// The unit of a task from place `at` on; kernels of norms name their arguments alike.
+template <class Arguments>
+Unit unit_at(const Arguments &a, int64_t task, int64_t at) {
+    return {{a.x + at, a.scale + task * a.channels, a.shift + task * a.channels},
+            {a.side ? a.side + at : nullptr, a.side_scale, a.side_shift},
+            a.relu != 0,
+            a.channels};
 }
 
 // (tasks, parts, 3, channels) -> (tasks, 3, channels)
@@ -215,13 +216,12 @@ void add_parts(const std::vector<float> &parts, float *sums, int64_t tasks, int6
 extern "C" {
 
 // mean and biased variance of each channel over all rows
-void tadam_moments(const float *x, float *mean, float *variance, int64_t rows, int64_t channels,
-                   int64_t threads) {
-    int64_t chunks = chunks_of(rows);
+int64_t tadam_moments(const moments_arguments *a) {
+    const int64_t rows = a->rows, channels = a->channels, chunks = chunks_of(rows);
     std::vector<float> parts(chunks * 2 * channels);
-#pragma omp parallel for schedule(static) num_threads(int(threads))
+#pragma omp parallel for schedule(static) num_threads(int(a->threads))
     for (int64_t k = 0; k < chunks; k++)
-        moments_chunk(x + k * CHUNK * channels, x, parts.data() + k * 2 * channels,
+        moments_chunk(a->x + k * CHUNK * channels, a->x, parts.data() + k * 2 * channels,
                       std::min(CHUNK, rows - k * CHUNK), channels);
     for (int64_t c = 0; c < channels; c++) {
         double sum = 0, square = 0;
@@ -230,95 +230,87 @@ void tadam_moments(const float *x, float *mean, float *variance, int64_t rows, i
             square += parts[(2 * k + 1) * channels + c];
         }
         double offset = sum / rows;  // from the first row, which keeps the square small
-        mean[c] = float(x[c] + offset);
-        variance[c] = float(std::max(square / rows - offset * offset, 0.0));
+        a->mean[c] = float(a->x[c] + offset);
+        a->variance[c] = float(std::max(square / rows - offset * offset, 0.0));
     }
+    return 0;
 }
 
-void tadam_norm(const float *x, const float *scale, const float *shift, const float *side,
-                const float *side_scale, const float *side_shift, int64_t relu, float *y,
-                int64_t tasks, int64_t rows, int64_t channels, int64_t threads) {
-    int64_t chunks = chunks_of(rows);
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
-    for (int64_t t = 0; t < tasks; t++)
+int64_t tadam_norm(const norm_arguments *a) {
+    const int64_t rows = a->rows, chunks = chunks_of(rows);
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
+    for (int64_t t = 0; t < a->tasks; t++)
         for (int64_t k = 0; k < chunks; k++) {
-            int64_t at = (t * rows + k * CHUNK) * channels;
-            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, t, at, channels);
-            forward_chunk(&u, y + at, std::min(CHUNK, rows - k * CHUNK));
+            int64_t at = (t * rows + k * CHUNK) * a->channels;
+            Unit u = unit_at(*a, t, at);
+            forward_chunk(&u, a->y + at, std::min(CHUNK, rows - k * CHUNK));
         }
+    return 0;
 }
 
 // sums: (tasks, 3, channels): of the gradient before the activation, and of its products with x and side
-void tadam_norm_backward(const float *gradient, const float *x, const float *scale,
-                         const float *shift, const float *side, const float *side_scale,
-                         const float *side_shift, int64_t relu, float *out, float *sums,
-                         int64_t tasks, int64_t rows, int64_t channels, int64_t threads) {
-    int64_t chunks = chunks_of(rows);
-    std::vector<float> parts(tasks * chunks * 3 * channels);
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
-    for (int64_t t = 0; t < tasks; t++)
+int64_t tadam_norm_backward(const norm_backward_arguments *a) {
+    const int64_t rows = a->rows, channels = a->channels, chunks = chunks_of(rows);
+    std::vector<float> parts(a->tasks * chunks * 3 * channels);
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
+    for (int64_t t = 0; t < a->tasks; t++)
         for (int64_t k = 0; k < chunks; k++) {
             int64_t at = (t * rows + k * CHUNK) * channels;
-            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, t, at, channels);
-            backward_chunk(&u, gradient + at, out + at,
+            Unit u = unit_at(*a, t, at);
+            backward_chunk(&u, a->gradient + at, a->out + at,
                            parts.data() + (t * chunks + k) * 3 * channels,
                            std::min(CHUNK, rows - k * CHUNK));
         }
-    add_parts(parts, sums, tasks, channels);
+    add_parts(parts, a->sums, a->tasks, channels);
+    return 0;
 }
 
-void tadam_pooled_norm(const float *x, const float *scale, const float *shift, const float *side,
-                       const float *side_scale, const float *side_shift, int64_t relu, float *y,
-                       int64_t tasks, int64_t images, int64_t height, int64_t width, int64_t ceil,
-                       int64_t channels, int64_t threads) {
-    int64_t out_height = (height + ceil) / 2, out_width = (width + ceil) / 2;
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
-    for (int64_t n = 0; n < tasks * images; n++)
+int64_t tadam_pooled_norm(const pooled_norm_arguments *a) {
+    const int64_t height = a->height, width = a->width, channels = a->channels;
+    const int64_t out_height = (height + a->ceil) / 2, out_width = (width + a->ceil) / 2;
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
+    for (int64_t n = 0; n < a->tasks * a->images; n++)
         for (int64_t r = 0; r < out_height; r++) {
             int64_t at = (n * height + 2 * r) * width * channels;
-            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, n / images, at,
-                             channels);
+            Unit u = unit_at(*a, n / a->images, at);
             Pooled p{width, out_width, 2 * r + 1 < height ? 2 : 1};
-            pooled_forward_row(&u, &p, y + (n * out_height + r) * out_width * channels);
+            pooled_forward_row(&u, &p, a->y + (n * out_height + r) * out_width * channels);
         }
+    return 0;
 }
 
-void tadam_pooled_norm_backward(const float *gradient, const float *x, const float *scale,
-                                const float *shift, const float *side, const float *side_scale,
-                                const float *side_shift, int64_t relu, float *out, float *sums,
-                                int64_t tasks, int64_t images, int64_t height, int64_t width,
-                                int64_t ceil, int64_t channels, int64_t threads) {
-    int64_t out_height = (height + ceil) / 2, out_width = (width + ceil) / 2;
-    int64_t row = width * channels;
-    std::vector<float> parts(tasks * images * out_height * 3 * channels);
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
-    for (int64_t n = 0; n < tasks * images; n++)
+int64_t tadam_pooled_norm_backward(const pooled_norm_backward_arguments *a) {
+    const int64_t height = a->height, width = a->width, channels = a->channels;
+    const int64_t out_height = (height + a->ceil) / 2, out_width = (width + a->ceil) / 2;
+    const int64_t images = a->tasks * a->images, row = width * channels;
+    std::vector<float> parts(images * out_height * 3 * channels);
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
+    for (int64_t n = 0; n < images; n++)
         for (int64_t r = 0; r < out_height; r++) {
             int64_t at = (n * height + 2 * r) * row, part = n * out_height + r;
-            Unit u = unit_at(x, scale, shift, side, side_scale, side_shift, relu, n / images, at,
-                             channels);
+            Unit u = unit_at(*a, n / a->images, at);
             Pooled p{width, out_width, 2 * r + 1 < height ? 2 : 1};
-            pooled_backward_row(&u, &p, gradient + part * out_width * channels, out + at,
+            pooled_backward_row(&u, &p, a->gradient + part * out_width * channels, a->out + at,
                                 parts.data() + part * 3 * channels);
             if (r == out_height - 1 && 2 * out_height < height)  // an odd last row, not pooled
-                std::memset(out + at + 2 * row, 0, row * sizeof(float));
+                std::memset(a->out + at + 2 * row, 0, row * sizeof(float));
         }
-    if (out_height == 0) std::memset(out, 0, tasks * images * height * row * sizeof(float));
-    add_parts(parts, sums, tasks, channels);
+    if (out_height == 0) std::memset(a->out, 0, images * height * row * sizeof(float));
+    add_parts(parts, a->sums, a->tasks, channels);
+    return 0;
 }
 
 // out = a * gradient + b * x + d, with a (tasks, channels), b and d (channels,)
-void tadam_combine(const float *gradient, const float *x, const float *a, const float *b,
-                   const float *d, float *out, int64_t tasks, int64_t rows, int64_t channels,
-                   int64_t threads) {
-    int64_t chunks = chunks_of(rows);
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(threads))
-    for (int64_t t = 0; t < tasks; t++)
+int64_t tadam_combine(const combine_arguments *a) {
+    const int64_t rows = a->rows, channels = a->channels, chunks = chunks_of(rows);
+#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
+    for (int64_t t = 0; t < a->tasks; t++)
         for (int64_t k = 0; k < chunks; k++) {
             int64_t at = (t * rows + k * CHUNK) * channels;
-            combine_chunk(gradient + at, x + at, a + t * channels, b, d, out + at,
-                          std::min(CHUNK, rows - k * CHUNK), channels);
+            combine_chunk(a->gradient + at, a->x + at, a->a + t * channels, a->b, a->d,
+                          a->out + at, std::min(CHUNK, rows - k * CHUNK), channels);
         }
+    return 0;
 }
 
 }

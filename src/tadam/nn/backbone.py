@@ -1,4 +1,9 @@
-"""What every feature extractor offers; subclass it to plug in one's own."""
+"""What every feature extractor offers; subclass it to plug in one's own.
+
+A backbone is a network and what has to be known about it: how images become its input, the length
+of its embeddings, which layers a task can condition, where its weights come from, and what is left
+of it once a task is settled. Methods, training, classifiers and export use nothing else of it.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -7,29 +12,37 @@ import torch
 from torch import Tensor, nn
 
 from tadam.config import BackboneConfig
+from tadam.errors import UserError
 from tadam.nn.film import Film
-from tadam.nn.square import square
+from tadam.nn.folded import ForOneTask
+from tadam.nn.preprocess import Preprocess
 from tadam.registry import BACKBONES
+
+#: Model files have the buffers of the preprocessing among the backbone's own.
+_STORED_AS = {
+    "preprocess.pixel_mean": "pixel_mean",
+    "preprocess.pixel_std": "pixel_std",
+}
 
 
 class Backbone(nn.Module):
     """Embeds images, optionally modulated by FiLM.
 
     A subclass defines `embed`, and sets `feature_size` and, if FiLM can reach it,
-    `conditioned_widths`; it may replace `preprocess` and
-    `load_pretrained`.
+    `conditioned_widths`. One that recipes can name also has `from_config`, and is registered.
 
     Attributes:
         feature_size: Length D of an embedding.
-        image_size: Side of the square images that `embed` takes.
         conditioned_widths: Channels of each layer that FiLM can reach, in order; may be empty.
         pre_pool_layers: Which of those layers precede a pool.
         mirrored: Whether, outside training, an image's embedding is the mean of its own and its
             mirror image's: more accurate, at twice the cost.
+        preprocess: Images of any size -> what `embed` takes; a subclass may set another
+            `Preprocess`.
 
     Args:
         channels: 1 or 3.
-        image_size: See above.
+        image_size: Side of the square images that `embed` takes.
         mean: Mean of each channel on the 0-255 scale, 0 if not given; travels with the weights.
         std: Standard deviation of each channel, 1 if not given.
     """
@@ -38,8 +51,9 @@ class Backbone(nn.Module):
     conditioned_widths: tuple[int, ...] = ()
     pre_pool_layers: tuple[int, ...] = ()
     mirrored: bool = False
-    pixel_mean: Tensor
-    pixel_std: Tensor
+    preprocess: Preprocess
+    #: What to tell a user who lacks the weights; see `is_installed`.
+    how_to_install: str = ""
 
     def __init__(
         self,
@@ -49,10 +63,32 @@ class Backbone(nn.Module):
         std: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
-        self.image_size = image_size
-        mean, std = mean or [0.0] * channels, std or [1.0] * channels
-        self.register_buffer("pixel_mean", torch.tensor(mean)[:, None, None])
-        self.register_buffer("pixel_std", torch.tensor(std)[:, None, None])
+        self.preprocess = Preprocess(image_size, mean or [0.0] * channels, std or [1.0] * channels)
+        self._register_state_dict_hook(_name_as_stored)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(_name_as_here)  # type: ignore[no-untyped-call]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "preprocess" in vars(cls):
+            raise TypeError(f"{cls.__name__}.preprocess must be a module that __init__ sets")
+        # An inherited `folded` would not know of another `embed`.
+        if "embed" in vars(cls) and "folded" not in vars(cls):
+            cls.folded = Backbone.folded  # type: ignore[method-assign]
+
+    @property
+    def image_size(self) -> int:
+        """Side of the square images that `embed` takes."""
+        return self.preprocess.image_size
+
+    @property
+    def pixel_mean(self) -> Tensor:
+        """Mean of each channel on the 0-255 scale, (C, 1, 1)."""
+        return self.preprocess.pixel_mean
+
+    @property
+    def pixel_std(self) -> Tensor:
+        """Standard deviation of each channel, (C, 1, 1)."""
+        return self.preprocess.pixel_std
 
     @classmethod
     def from_config(cls, config: Any, channels: int, image_size: int) -> Self:
@@ -62,16 +98,10 @@ class Backbone(nn.Module):
     def initialise(self, config: Any, generator: torch.Generator) -> None:
         """Draws the initial weights; those that PyTorch drew stay unless a subclass does."""
 
-    def preprocess(self, images: Tensor) -> Tensor:
-        """What `embed` takes, from images of any size on the 0-255 scale, uint8 or float.
-
-        (N, C, H, W) -> (N, C, image_size, image_size), normalised, channels last in memory.
-        """
-        x = square(images, self.image_size).permute(0, 2, 3, 1)
-        # A row of pixels at a time, for loops over two or three channels are slow.
-        mean, std = (v.flatten().repeat(self.image_size) for v in (self.pixel_mean, self.pixel_std))
-        rows: Tensor = (x.flatten(2).to(mean.dtype) - mean) / std
-        return rows.view(x.shape).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+    @classmethod
+    def is_installed(cls) -> bool:
+        """Whether all that it needs is there; if not, `how_to_install` says what to do."""
+        return True
 
     def load_pretrained(self) -> bool:
         """Fills in weights that are not kept in a model's file; False if there are none."""
@@ -84,13 +114,25 @@ class Backbone(nn.Module):
     def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
         """`embed`, under the name that PyTorch calls; see `mirrored`."""
         z = self.embed(x, film)
+        if z.shape[1:] != (self.feature_size,):
+            raise UserError(
+                f"{type(self).__name__}.feature_size is {self.feature_size}, but embed returned "
+                f"{tuple(z.shape)}: set feature_size to the length of an embedding"
+            )
         if self.mirrored and not self.training:
             z = (z + self.embed(x.flip(-1), film)) / 2
         return z
 
-    def embed_each(self, batches: Sequence[Tensor], film: Film | None = None) -> list[Tensor]:
-        """Embeddings of batches of the same tasks, each batch normalised by itself in training."""
-        return [self(x, film) for x in batches]
+    @torch.no_grad()
+    def folded(self, film: Film | None = None) -> nn.Module:
+        """What prediction runs: images as `embed` takes them -> embeddings of at most one task.
+
+        In evaluation mode; a subclass that folds shares no tensor with what it returns.
+
+        Args:
+            film: One task's modulations, (1, C) each, one for each conditioned layer.
+        """
+        return ForOneTask(self, film).eval()
 
 
 def build_backbone(config: BackboneConfig, channels: int, image_size: int) -> Backbone:
@@ -99,3 +141,18 @@ def build_backbone(config: BackboneConfig, channels: int, image_size: int) -> Ba
     backbone = kind.from_config(config, channels, image_size)
     backbone.mirrored = config.mirrored
     return backbone
+
+
+def _name_as_stored(
+    backbone: nn.Module, state: dict[str, Any], prefix: str, metadata: dict[str, Any]
+) -> None:
+    names = {prefix + here: prefix + stored for here, stored in _STORED_AS.items()}
+    renamed = {names.get(name, name): value for name, value in state.items()}
+    state.clear()  # what is renamed keeps its place
+    state.update(renamed)
+
+
+def _name_as_here(state: dict[str, Any], prefix: str, *others: Any) -> None:
+    for here, stored in _STORED_AS.items():
+        if prefix + stored in state:
+            state[prefix + here] = state.pop(prefix + stored)

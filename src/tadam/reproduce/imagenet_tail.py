@@ -19,6 +19,7 @@ from tadam.metric import ScaledMetric
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.nn.film import Film
+from tadam.nn.preprocess import Preprocess
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
 from tadam.system.files import write_with
 from tadam.system.progress import Progress
@@ -31,17 +32,22 @@ _BATCH = 32  # images; more do not fit a core's cache
 _OPTIMISER = OptimiserConfig(name="adamw", learning_rate=3e-4, clip="global")
 
 
+class AsFloat(Preprocess):
+    """Activations in half precision as float32."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(N, 192, H, W)."""
+        return images.float()
+
+
 class Tail(Backbone):
     """The part that FiLM reaches; its images are the activations of the part before."""
 
     def __init__(self, whole: EfficientNetLite0) -> None:
-        super().__init__(3, whole.image_size)
+        super().__init__()
+        self.preprocess = AsFloat(whole.image_size, [0.0] * 3, [1.0] * 3)
         self.whole = whole
         self.feature_size, self.conditioned_widths = whole.feature_size, whole.conditioned_widths
-
-    def preprocess(self, images: Tensor) -> Tensor:
-        """Activations in half precision, (N, 192, H, W), as float32."""
-        return images.float()
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, 192, H, W) -> (T*N, D)."""

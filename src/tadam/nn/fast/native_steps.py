@@ -11,27 +11,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tadam import native
-from tadam.native import Activated, Finish, Scaled
+from tadam.native import norm as kernels
 from tadam.native.convolution import (
     Gradient,
     InputGradient,
     convolve,
     convolve_and_finish,
     convolve_backward,
-    pack,
-    pays,
 )
-from tadam.nn.first_order import refuse_second_order
+from tadam.native.norm import Activated, Finish, Scaled
+from tadam.nn.conv_unit import ConvUnit
+from tadam.nn.fast.guard import pays
+from tadam.nn.fast.switch import refuse_second_order
+from tadam.nn.fast.weights import packed
 from tadam.nn.norm import running_affine
 
 
 def _convolved(x: Tensor | Activated, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The convolution's output and its moments; see `convolve`."""
     if pays(x if isinstance(x, Tensor) else x.scaled.x, weight):
-        return convolve(x, weight)
+        return convolve(x, packed(weight), len(weight))
     y = _convolved_plainly(x if isinstance(x, Tensor) else x.computed(), weight)
-    return y, *native.moments(y)
+    return y, *kernels.moments(y)
 
 
 def _convolved_plainly(x: Tensor, weight: Tensor) -> Tensor:
@@ -43,10 +44,10 @@ def _convolved_backward(
 ) -> tuple[InputGradient | None, Tensor]:
     """See `convolve_backward`."""
     if pays(x if isinstance(x, Tensor) else x.scaled.x, weight):
-        return convolve_backward(grad, x, weight, needs_x)
+        return convolve_backward(grad, x, weight, packed(weight, False) if needs_x else None)
     images = x if isinstance(x, Tensor) else x.computed()
     of_x, of_weight, _ = torch.ops.aten.convolution_backward(
-        native.combine(grad.values, grad.other, grad.scale, grad.other_scale, grad.shift),
+        kernels.combine(grad.values, grad.other, grad.scale, grad.other_scale, grad.shift),
         images, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [needs_x, True, False],
     )  # fmt: skip
     if not needs_x:
@@ -54,7 +55,7 @@ def _convolved_backward(
     if isinstance(x, Tensor):
         return InputGradient(of_x, None), of_weight
     finish = Finish(x.activation, None)
-    return InputGradient(*native.norm_backward(of_x, x.scaled, None, finish)), of_weight
+    return InputGradient(*kernels.norm_backward(of_x, x.scaled, None, finish)), of_weight
 
 
 class _Layers(NamedTuple):
@@ -81,17 +82,17 @@ class _Chain(torch.autograd.Function):
             assert weight is not None
             y, moments, variance = _convolved(source, weight)
             film = (gamma, beta) if gamma is not None and beta is not None else (None, None)
-            main = native.affine(y, moments, variance, norm, film)
+            main = kernels.affine(y, moments, variance, norm, film)
             saved += [weight, gamma, moments, *main]
             source = Activated(main, finish.activation)
         side = None
         if shortcut is not None and shortcut_norm is not None:
-            side_moments, side_variance = native.moments(shortcut)
-            side = native.affine(shortcut, side_moments, side_variance, shortcut_norm, (None, None))
-            saved += [side_moments, *side]
+            moments, variance = kernels.moments(shortcut)
+            side = kernels.affine(shortcut, moments, variance, shortcut_norm, (None, None))
+            saved += [moments, *side]
         ctx.save_for_backward(*saved)
         ctx.units, ctx.finish = len(norms), finish
-        return native.norm(main, side, finish)
+        return kernels.norm(main, side, finish)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -104,21 +105,21 @@ class _Chain(torch.autograd.Function):
         grad = grad.contiguous(memory_format=torch.channels_last)
         last = Scaled(*units[-1][3:])
         of_input: InputGradient | None
-        of_input = InputGradient(*native.norm_backward(grad, last, side, ctx.finish))
+        of_input = InputGradient(*kernels.norm_backward(grad, last, side, ctx.finish))
 
         of_side: tuple[Tensor | None, ...] = (None, None, None)
         if side is not None:
             values, sums = of_input
             assert sums is not None
-            (of_weight, of_bias, b, d), _ = native.affine_backward(
+            (of_weight, of_bias, b, d), _ = kernels.affine_backward(
                 sums, 2, side_moments, None, count
             )
-            of_side = (native.combine(values, side.x, side.scale, b, d), of_weight, of_bias)
+            of_side = (kernels.combine(values, side.x, side.scale, b, d), of_weight, of_bias)
         of_units: list[Tensor | None] = []
         for i, (weight, gamma, moments, y, scale, _) in reversed(list(enumerate(units))):
             assert of_input is not None
             assert of_input.sums is not None
-            (of_weight, of_bias, b, d), of_film = native.affine_backward(
+            (of_weight, of_bias, b, d), of_film = kernels.affine_backward(
                 of_input.sums, 1, moments, gamma, count
             )
             source = Activated(Scaled(*units[i - 1][3:]), ctx.finish.activation) if i else x
@@ -133,7 +134,7 @@ class _Chain(torch.autograd.Function):
 
 def train_units(
     x: Tensor,
-    units: Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]],
+    units: Sequence[ConvUnit],
     film: Sequence[tuple[Tensor, Tensor] | None],
     shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
     finish: Finish,
@@ -142,44 +143,44 @@ def train_units(
 
     Args:
         x: (T*N, C, H, W).
-        units: Convolution and norm of each.
+        units: Their weights are used and their running statistics updated.
         film: Modulation of each.
         shortcut: Of the last unit: the output of the shortcut's convolution, and its norm.
         finish: The activation of all, and the pool of the last.
     """
     learnt: list[Tensor | None] = []
-    for (conv, norm), modulation in zip(units, film, strict=True):
-        learnt += [conv.weight, norm.weight, norm.bias]
+    for unit, modulation in zip(units, film, strict=True):
+        learnt += [unit.conv.weight, unit.norm.weight, unit.norm.bias]
         learnt += [m.contiguous() for m in modulation] if modulation else [None, None]
     side, side_norm = shortcut or (None, None)
     if side_norm is not None:
         learnt += [side_norm.weight, side_norm.bias]
-    layers = _Layers([norm for _, norm in units], side_norm, finish)
+    layers = _Layers([unit.norm for unit in units], side_norm, finish)
     out: Tensor = _Chain.apply(layers, x, side, *learnt)  # type: ignore[no-untyped-call]
     return out
 
 
 def infer_unit(
     x: Tensor,
-    conv: nn.Conv2d,
-    norm: nn.BatchNorm2d,
+    unit: ConvUnit,
     modulation: tuple[Tensor, Tensor] | None,
     shortcut: tuple[Tensor, nn.BatchNorm2d] | None,
     finish: Finish,
 ) -> Tensor:
-    """See `tadam.nn.conv_unit.ConvUnit`; with running statistics and no gradients."""
-    scale, shift = running_affine(norm)
+    """See `ConvUnit`; with running statistics and no gradients."""
+    weight = unit.conv.weight
+    scale, shift = running_affine(unit.norm)
     if modulation is None:
         scale, shift = scale[None], shift[None]
     else:
         gamma, beta = modulation
         scale, shift = gamma * scale, gamma * shift + beta
-    if pays(x, conv.weight):
+    if pays(x, weight):
         side = None
         if shortcut is not None:
             side_scale, side_shift = running_affine(shortcut[1])
             side, shift = (shortcut[0], side_scale), shift + side_shift
-        return convolve_and_finish(x, pack(conv.weight), scale, shift, side, finish)
+        return convolve_and_finish(x, packed(weight), scale, shift, side, finish)
     other = Scaled(shortcut[0], *running_affine(shortcut[1])) if shortcut is not None else None
-    y = _convolved_plainly(x, conv.weight)
-    return native.norm(Scaled(y, scale, shift), other, finish)
+    y = _convolved_plainly(x, weight)
+    return kernels.norm(Scaled(y, scale, shift), other, finish)

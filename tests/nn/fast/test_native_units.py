@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from tadam import native
-from tadam.nn.backbones.resnet12 import ResidualBlock
-from tadam.nn.conv_unit import ConvUnit
+from tadam.nn.fast import conv_unit, residual_block
 
 pytestmark = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"
@@ -25,7 +24,7 @@ def tensor(*shape, seed=0):
 
 def make_unit(channels, filters, activation):
     torch.manual_seed(0)
-    unit, side_norm = ConvUnit(channels, filters, activation), nn.BatchNorm2d(filters)
+    unit, side_norm = conv_unit(channels, filters, activation), nn.BatchNorm2d(filters)
     for norm in (unit.norm, side_norm):
         nn.init.uniform_(norm.weight, 0.5, 1.5)
         nn.init.normal_(norm.bias)
@@ -115,7 +114,7 @@ def test_only_the_input_and_the_convolutions_output_are_kept_for_the_backward_pa
 @pytest.mark.parametrize(("channels", "filters"), [(16, 16), (3, 24), (20, 35), (3, 8)])
 def test_a_block_in_one_step_agrees_with_float64(channels, filters, conditioned, activation):
     torch.manual_seed(0)
-    block = ResidualBlock(channels, filters, True, activation)
+    block = residual_block(channels, filters, True, activation)
     results = []
     for dtype in (torch.float32, torch.float64):
         own = copy.deepcopy(block).to(dtype)
@@ -134,7 +133,7 @@ def test_a_block_in_one_step_agrees_with_float64(channels, filters, conditioned,
 
 
 def test_a_block_keeps_no_activation_between_its_units():
-    block = ResidualBlock(16, 16, True, "swish")
+    block = residual_block(16, 16, True, "swish")
     x = tensor(2, 16, 8, 8).requires_grad_()
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
