@@ -247,7 +247,9 @@ def test_progress_counts_tasks_and_the_result_is_json():
 
 def evaluate_on(store, tmp_path, monkeypatch):
     """A saved model of 16 pixels and 3 channels, and its evaluation on the images of a store."""
-    monkeypatch.setattr(tadam.evaluation.tasks, "load_split", lambda data, split, progress: store)
+    monkeypatch.setattr(
+        tadam.evaluation.measured_data, "load_split", lambda data, split, progress: store
+    )
     model, info = make_model()
     save_model(tmp_path / "model.safetensors", model, info)
     path = tmp_path / "model.safetensors"

@@ -186,8 +186,10 @@ def test_a_step_that_is_not_a_number_is_refused(saved, step):
 
 def test_a_missing_file_a_folder_and_a_classifier_are_named(tmp_path):
     path = tmp_path / "nowhere.safetensors"
-    assert "does not exist: check the path" in refusal(path)
-    assert "is a folder: name a file" in refusal(tmp_path)
+    assert "does not exist: check the path" in refusal(path, read_tensors)
+    assert "is a folder: name a file" in refusal(tmp_path, read_tensors)
+    assert "there is no model" in refusal(path)
+    assert f"holds no {BEST}" in refusal(tmp_path)
     save_file({"a": torch.zeros(1)}, tmp_path / "c.tadam", metadata={"tadam-classifier": "{}"})
     assert "is a classifier, not a model: " in refusal(tmp_path / "c.tadam")
     assert "there is no model" in refusal(path, find_model)
@@ -219,3 +221,16 @@ def test_a_save_replaces_the_old_file_and_leaves_no_other(saved):
     save_model(saved, model, info)
     assert torch.equal(load_file(saved)["backbone.pixel_mean"], model.backbone.pixel_mean)
     assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_a_model_is_loaded_by_name_by_text_by_folder_and_by_file(tmp_path):
+    model, info = make_model()
+    save_model(tmp_path / BEST, model, info)
+    for given in (tmp_path, str(tmp_path), tmp_path / BEST, str(tmp_path / BEST)):
+        loaded, found = load_model(given)
+        assert found == info
+        assert torch.equal(loaded.backbone.pixel_mean, model.backbone.pixel_mean)
+    shipped, about = tadam.load_model("fc100")
+    assert about.config.data.name == "fc100"
+    assert not shipped.training
+    assert "there is no model 'fc1000': " in refusal("fc1000")

@@ -169,7 +169,7 @@ def test_a_users_own_recipe_or_log_is_not_replaced(images: Path, tmp_path: Path)
     recipe = tmp_path / "mine" / "recipe.toml"
     recipe.parent.mkdir()
     recipe.write_text(mine)
-    with pytest.raises(UserError, match="already holds results: add --resume"):
+    with pytest.raises(UserError, match="already holds results: add `resume`"):
         run_tiny(images, recipe.parent)
     run_tiny(images, recipe.parent, resume=True)
     assert recipe.read_text() == mine

@@ -207,7 +207,7 @@ def test_ctrl_c_ends_the_sweep_and_not_only_the_run(
         return step(self, t)
 
     monkeypatch.setattr(Trainer, "step", pressing)
-    with pytest.raises(Interrupted, match=r"^alpha 1: stopped after step 2 of 3;.*--resume"):
+    with pytest.raises(Interrupted, match=r"^alpha 1: stopped after step 2 of 3;.*`resume`"):
         sweep_alpha(recipe, [1, 5], tmp_path)
     assert steps == [(1.0, 0), (1.0, 1)]
 
@@ -258,11 +258,11 @@ def test_best_value_at_the_edge_is_pointed_out(made_up: dict[float, float], tmp_
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1.0], "a sweep needs at least 2 --values, got 1"),
-        ([], "a sweep needs at least 2 --values, got 0"),
-        ([1.0, 2.0, 1.0], "--values must differ, got 1, 2, 1"),
-        ([0.0, 1.0], "--values must be above 0 and below 1e6, got 0"),
-        ([1.0, float("nan")], "--values must be above 0 and below 1e6, got nan"),
+        ([1.0], "a sweep needs at least 2 `values`, got 1"),
+        ([], "a sweep needs at least 2 `values`, got 0"),
+        ([1.0, 2.0, 1.0], "`values` must differ, got 1, 2, 1"),
+        ([0.0, 1.0], "`values` must be above 0 and below 1e6, got 0"),
+        ([1.0, float("nan")], "`values` must be above 0 and below 1e6, got nan"),
     ],
 )
 def test_invalid_values_are_refused_before_anything_is_written(
@@ -275,7 +275,7 @@ def test_invalid_values_are_refused_before_anything_is_written(
 
 
 def test_alpha_cannot_be_set_as_well(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is what the sweep decides"):
+    with pytest.raises(UserError, match="the sweep decides it"):
         sweep_alpha(TINY, [1, 2], tmp_path, settings=["metric.alpha=3"])
 
 
@@ -284,7 +284,7 @@ def test_folder_of_another_sweep_or_of_other_files_is_refused(
 ) -> None:
     made_up |= {1.0: 0.4, 5.0: 0.6}
     sweep_alpha(TINY, [1, 5], tmp_path / "s")
-    with pytest.raises(UserError, match="already holds results: add --resume"):
+    with pytest.raises(UserError, match="already holds results: add `resume`"):
         sweep_alpha(TINY, [1, 5], tmp_path / "s")
     other = ["backbone.width=2"]
     with pytest.raises(UserError, match=r"of another recipe \(backbone.width: 2 != 1\)"):

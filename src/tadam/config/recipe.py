@@ -101,7 +101,8 @@ class Config:
             table, dot, name = key.strip().partition(".")
             if not equals or not dot:
                 raise UserError(
-                    f"--set {setting!r} must look like table.key=value, e.g. backbone.width=16"
+                    "`settings` must look like table.key=value, e.g. backbone.width=16, "
+                    f"got {setting!r}"
                 )
             tables.setdefault(table, {})[name] = parse_value(text)
         return self.updated(tables)

@@ -20,7 +20,7 @@ from tadam.methods.base import InputSpec, Method, build_model
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.system.files import write_with
 
-FORMAT = 1
+MODEL_FORMAT = 1
 BEST = "best.safetensors"
 #: Folder of the models that come with the package.
 WEIGHTS = Path(__file__).parents[1] / "weights"
@@ -70,7 +70,7 @@ def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
     """Writes tensors and their description in one piece; `extra` must be JSON."""
-    text = json.dumps({"format": FORMAT, **describe(info), **extra})
+    text = json.dumps({"format": MODEL_FORMAT, **describe(info), **extra})
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_tensors(path, plain, {KEY: text})
@@ -118,9 +118,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, An
         )
     try:
         raw = json.loads(metadata[KEY])
-        if raw["format"] != FORMAT:
+        if raw["format"] != MODEL_FORMAT:
             raise UserError(
-                f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
+                f"{path} has format {raw['format']}, this tadam reads {MODEL_FORMAT}: upgrade tadam"
             )
         info = parse_description(raw, path)
     except UserError:
@@ -135,8 +135,9 @@ def save_model(path: Path, model: Method, info: ModelInfo) -> None:
     write_tensors(path, model.state_dict(), info)
 
 
-def load_model(path: Path) -> tuple[Method, ModelInfo]:
-    """Reads a model, ready to evaluate."""
+def load_model(model: str | Path) -> tuple[Method, ModelInfo]:
+    """Reads a model, ready to evaluate: a shipped one by its name, a run folder's best, a file."""
+    path = find_model(model)
     tensors, info, raw = read_tensors(path)
     if "counters" in raw:
         raise UserError(f"{path} is the state of a training run: use {BEST} beside it")
@@ -181,6 +182,16 @@ def default_model() -> str:
     """The installed model that classifies photos best."""
     usable = "imagenet" in shipped_models() and EfficientNetLite0.is_installed()
     return "imagenet" if usable else "fc100"
+
+
+def what_is_missing() -> str | None:
+    """One sentence if the default model is not the one that classifies photos best."""
+    if default_model() == "imagenet":
+        return None
+    return (
+        "the model imagenet is not installed, which costs 20 to 40 points of accuracy on real "
+        f"photos: {EfficientNetLite0.how_to_install}"
+    )
 
 
 def find_model(name: str | Path) -> Path:

@@ -1,6 +1,7 @@
 """Finds a user's model, given by name, as a file or as an object, and readies it for a task."""
 
 import copy
+import warnings
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 from tadam.errors import UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
-from tadam.models.modelfile import ModelInfo, default_model, find_model, load_model
+from tadam.models.modelfile import ModelInfo, default_model, load_model, what_is_missing
 from tadam.nn.backbone import Backbone
 
 #: The metric of a bare backbone; the cosine does not depend on the scale of its features.
@@ -38,7 +39,9 @@ def resolve_model(
     if isinstance(model, Tadam):
         found = _copied(model, device)
     elif model is None or isinstance(model, (str, Path)):
-        loaded, origin = load_model(find_model(default_model() if model is None else model))
+        if model is None and (advice := what_is_missing()):
+            warnings.warn(advice, stacklevel=3)  # of whoever calls fit
+        loaded, origin = load_model(default_model() if model is None else model)
         if not isinstance(loaded, Tadam):
             raise UserError(
                 f"{model} was trained by method {origin.config.method.name!r}, which a classifier "

@@ -41,14 +41,14 @@ ALPHAS = (1.0, 2.0, 5.0, 10.0, 20.0)
 _ENDINGS = {"plain": "-plain", "alpha": "-alpha", "alpha-at": "-alpha-at", "alpha-tc": "-alpha-tc"}
 
 
-def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], option: str) -> None:
+def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], name: str) -> None:
     """Refuses what is not among the known, and what is there twice."""
     for value in chosen:
         if value not in known:
             choices = ", ".join(map(str, known))
-            raise UserError(f"unknown {what} {value!r}: {option} takes {choices}")
+            raise UserError(f"unknown {what} {value!r}: `{name}` takes {choices}")
     if len(set(chosen)) < len(chosen):
-        raise UserError(f"{option} must differ, got {', '.join(map(str, chosen))}")
+        raise UserError(f"`{name}` must differ, got {', '.join(map(str, chosen))}")
 
 
 def stem(experiment: str, dataset: str) -> str:
@@ -105,27 +105,27 @@ class Request:
     tasks: int = 500
 
     def __post_init__(self) -> None:
-        check_choice("data set", [self.dataset], DATASETS, "--dataset")
-        check_choice("preset", [self.preset], PRESETS, "--preset")
-        check_choice("row", self.rows, tuple(ROWS[self.experiment]), "--rows")
-        check_choice("number of shots", self.shots, tuple(EPISODES), "--shots")
+        check_choice("data set", [self.dataset], DATASETS, "dataset")
+        check_choice("preset", [self.preset], PRESETS, "preset")
+        check_choice("row", self.rows, tuple(ROWS[self.experiment]), "rows")
+        check_choice("number of shots", self.shots, tuple(EPISODES), "shots")
         if self.experiment == "figure4" and len(self.shots) > 1:
-            raise UserError("figure4 is drawn for one number of shots: choose one with --shot")
-        check_choice("training way", self.train_ways, tuple(CONV4_WAYS), "--train-way")
+            raise UserError("figure4 is drawn for one number of shots: choose one with `shots`")
+        check_choice("training way", self.train_ways, tuple(CONV4_WAYS), "train_ways")
         for seed in self.seeds:
             if not 0 <= seed < 2**63:
-                raise UserError(f"--seeds must be between 0 and 2^63 - 1, got {seed}")
-        for option, values in (("--seeds", self.seeds), ("--values", self.alphas)):
+                raise UserError(f"`seeds` must be between 0 and 2^63 - 1, got {seed}")
+        for name, values in (("seeds", self.seeds), ("alphas", self.alphas)):
             if len(set(values)) < len(values):
-                raise UserError(f"{option} must differ, got {', '.join(map(str, values))}")
+                raise UserError(f"`{name}` must differ, got {', '.join(map(str, values))}")
         if self.tasks < 2:
-            raise UserError(f"--tasks must be at least 2, got {self.tasks}")
-        decided = {"run.seed": "--seeds decides", "episode.shot": "--shots decides"}
+            raise UserError(f"`tasks` must be at least 2, got {self.tasks}")
+        decided = {"run.seed": "`seeds` decides", "episode.shot": "`shots` decides"}
         if self.experiment == "figure4":
             decided |= dict.fromkeys(("metric.alpha", "metric.learn_alpha"), "the figure varies")
         for change in self.changes:
             if (key := change.partition("=")[0].strip()) in decided:
-                raise UserError(f"--set {change} is what {decided[key]}: leave it out")
+                raise UserError(f"leave {change} out of `changes`: {decided[key]} it")
 
     @property
     def stem(self) -> str:

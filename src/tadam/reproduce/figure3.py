@@ -83,7 +83,7 @@ def reproduce_figure3(
         dataset: The data set whose runs to look for there.
         models: Run folders or weights files to read instead.
     """
-    check_choice("data set", [dataset], DATASETS, "--dataset")
+    check_choice("data set", [dataset], DATASETS, "dataset")
     _check_old(Path(out), stem("figure3", dataset))
     folder, places = Path(out), [Path(out) / stem(name, dataset) for name in _EXPERIMENTS]
     found = {str(model): find_model(model) for model in models}
@@ -92,8 +92,8 @@ def reproduce_figure3(
             found[str(run.relative_to(folder))] = find_model(run)
     if not found:
         raise UserError(
-            f"{folder} has no trained model with task conditioning: run 'tadam reproduce table3 "
-            "--rows alpha-tc,tadam' first, or name runs with --models"
+            f"{folder} has no trained model with task conditioning: reproduce the rows "
+            "alpha-tc and tadam of table3 first, or name runs with `models`"
         )
     read = [_read(name, path) for name, path in found.items()]
     trained_on = ", ".join(sorted({name for name, _ in read}))
@@ -125,7 +125,7 @@ def _read(name: str, path: Path) -> tuple[str, Multipliers]:
     model, info = load_model(path)
     multipliers = model.logged_at_validation()
     if "gamma0" not in multipliers:
-        raise UserError(f"{name} has no task conditioning: leave it out of --models")
+        raise UserError(f"{name} has no task conditioning: leave it out of `models`")
     gamma0, beta0 = (
         {int(layer): value for layer, value in multipliers[kind].items()}
         for kind in ("gamma0", "beta0")

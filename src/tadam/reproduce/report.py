@@ -23,13 +23,15 @@ whatever else was running.
 _PRESETS = {"table2": "paper", "table3": "cpu", "figure4": "cpu"}
 
 
-def write_report(folder: str | Path, page: str | Path) -> Path:
-    """Writes the page of a folder."""
-    if not Path(folder).is_dir():
-        raise UserError(f"there is no folder {folder}: run 'tadam reproduce' first, or give --out")
-    text = report(Path(folder), Path(page))
+def write_report(out: str | Path, page: str | Path) -> Path:
+    """Writes the page of a reproduction folder."""
+    if not Path(out).is_dir():
+        raise UserError(
+            f"there is no folder {out}: run 'tadam reproduce' first, or give another `out`"
+        )
+    text = report(Path(out), Path(page))
     if Path(page).exists() and not _is_ours(Path(page)):
-        raise UserError(f"{page} is not a page of 'tadam reproduce report': choose another --page")
+        raise UserError(f"{page} is not a page of 'tadam reproduce report': choose another `page`")
     write_text(Path(page), text)
     return Path(page)
 

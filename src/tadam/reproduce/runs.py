@@ -118,11 +118,11 @@ def _check_shared(folder: Path, request: Request) -> None:
             if mine != theirs[key]
         ]
     except (ValueError, TypeError, KeyError):
-        raise UserError(f"{path} is damaged: choose another --out") from None
+        raise UserError(f"{path} is damaged: choose another `out`") from None
     if differing:
         raise UserError(
             f"{folder} holds a reproduction with other settings ({'; '.join(differing)}): "
-            "use the same, or choose another --out"
+            "use the same, or choose another `out`"
         )
 
 

@@ -60,20 +60,20 @@ def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Cou
     if changed := sorted(set(info.classes) ^ set(classes)) if info.classes else []:
         raise UserError(
             f"the training classes are not those of {path} (such as {changed[0]!r}): "
-            "put the images back as they were, or choose another --out"
+            "put the images back as they were, or choose another `out`"
         )
     current = _tensors(trainer)
     # 0.1.0 saved the auxiliary optimiser's state even when it was unused.
     tensors = {n: t for n, t in tensors.items() if n in current or not n.startswith("auxiliary.")}
     if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in current.items()}:
-        raise UserError(f"{path} holds the state of another architecture: choose another --out")
+        raise UserError(f"{path} holds the state of another architecture: choose another `out`")
     with torch.no_grad():
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
     try:
         return Counters(**raw["counters"])
     except TypeError:
-        raise UserError(f"{path} holds a damaged training state: choose another --out") from None
+        raise UserError(f"{path} holds a damaged training state: choose another `out`") from None
 
 
 def share_state(trainer: Trainer, counters: Counters) -> Counters:

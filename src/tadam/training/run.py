@@ -31,7 +31,7 @@ from tadam.training.window import Window
 
 RECIPE, LOCK = "recipe.toml", ".lock"
 _REMEDY = (
-    "--resume goes on from the last checkpoint, which torchrun --max-restarts=1 does by itself"
+    "`resume` goes on from the last checkpoint, which torchrun --max-restarts=1 does by itself"
 )
 
 
@@ -189,7 +189,7 @@ class _Run:
             if self.counters.best_step and not (self.folder / BEST).is_file():
                 raise UserError(f"{self.folder / BEST} is gone: put it back, or train anew")
         elif (self.folder / BEST).exists():
-            raise UserError(f"{last} is gone: put it back, or train anew with another --out")
+            raise UserError(f"{last} is gone: put it back, or train anew with another `out`")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not (self.folder / RECIPE).exists():  # an existing one was found to be the same
@@ -228,7 +228,7 @@ class _Run:
             if stop and not done:
                 raise Interrupted(
                     f"stopped after step {counters.step} of {steps}; the checkpoint is in "
-                    f"{self.folder}: the same command with --resume goes on from there"
+                    f"{self.folder}: start it again with `resume` to go on from there"
                 )
 
     def _record(self, window: Window) -> dict[str, Any]:

@@ -32,18 +32,18 @@ def check_folder(
         return
     recipe = folder / marker
     if config is None or not recipe.exists():
-        raise UserError(f"{folder} holds other files: choose a new folder with --out")
+        raise UserError(f"{folder} holds other files: choose a new folder with `out`")
     theirs = load_written(recipe)
     differing = config.differences(theirs)
     if differing:
         raise UserError(
             f"{folder} holds results of another recipe ({'; '.join(differing[:3])}): "
-            "use the same settings, or choose another --out"
+            "use the same settings, or choose another `out`"
         )
     if not resume:
         raise UserError(
-            f"{folder} already holds results: add --resume to go on with them, "
-            "or choose another --out"
+            f"{folder} already holds results: add `resume` to go on with them, "
+            "or choose another `out`"
         )
 
 
@@ -51,15 +51,17 @@ def check_results(folder: Path, stem: str) -> None:
     """Refuses to replace results `stem`.json, .md and so on in a folder shared with others."""
     _check_writable(folder)
     for path in sorted(folder.glob(f"{stem}.*")):
-        raise UserError(f"{path} is there, but not what it was made from: choose another --out")
+        raise UserError(f"{path} is there, but not what it was made from: choose another `out`")
 
 
 def _check_writable(folder: Path) -> None:
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     except OSError as error:
-        raise UserError(f"{folder} is no path ({error.strerror}): choose another --out") from None
+        raise UserError(
+            f"{folder} is not a path ({error.strerror}): choose another `out`"
+        ) from None
     if not existing.is_dir():
-        raise UserError(f"{existing} is a file: choose a folder with --out")
+        raise UserError(f"{existing} is a file: choose a folder with `out`")
     if not os.access(existing, os.W_OK):
-        raise UserError(f"{existing} cannot be written to: choose another --out")
+        raise UserError(f"{existing} cannot be written to: choose another `out`")

@@ -162,7 +162,7 @@ def parse_values(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"--values must be numbers such as 0.5,1,2, got {text!r}") from None
+        raise UserError(f"`values` must be numbers such as 0.5,1,2, got {text!r}") from None
 
 
 def _name(alpha: float) -> str:
@@ -177,13 +177,13 @@ def _checked(values: Sequence[float], found: Sequence[float]) -> list[float]:
     """Alphas of the earlier sweep, then the new ones in ascending order."""
     for value in values:
         if not _fits(value):
-            raise UserError(f"--values must be above 0 and below 1e6, got {value:g}")
+            raise UserError(f"`values` must be above 0 and below 1e6, got {value:g}")
     done = {_name(alpha) for alpha in found}
     names = {_name(value) for value in values}
     if len(names) < len(values):
-        raise UserError(f"--values must differ, got {', '.join(f'{v:g}' for v in values)}")
+        raise UserError(f"`values` must differ, got {', '.join(f'{v:g}' for v in values)}")
     if len(names | done) < 2:
-        raise UserError(f"a sweep needs at least 2 --values, got {len(values)}")
+        raise UserError(f"a sweep needs at least 2 `values`, got {len(values)}")
     return [*found, *sorted(float(value) for value in values if _name(value) not in done)]
 
 
@@ -198,7 +198,7 @@ def _found(folder: Path) -> list[float]:
         alphas = [math.nan]
     if not all(map(_fits, alphas)) or len(set(map(_name, alphas))) < len(alphas):
         raise UserError(
-            f"{path} is damaged: delete it and give all --values again; finished runs are kept"
+            f"{path} is damaged: delete it and give all `values` again; finished runs are kept"
         )
     return alphas
 
@@ -207,7 +207,7 @@ def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | N
     """The recipe that all runs share, with a neutral alpha so that sweeps can be compared."""
     for setting in settings:
         if setting.partition("=")[0].strip() in ("metric.alpha", "metric.learn_alpha"):
-            raise UserError(f"--set {setting} is what the sweep decides: leave it out")
+            raise UserError(f"leave {setting} out of `settings`: the sweep decides it")
     config = resolve(recipe, settings, dataset)
     if "metric" not in config.method.tables:
         raise UserError(f"method {config.method.name!r} has no alpha to sweep: use another recipe")
