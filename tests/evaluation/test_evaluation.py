@@ -268,7 +268,7 @@ def test_images_of_another_size_are_scaled_to_the_models(tmp_path, monkeypatch):
 
 def test_images_with_other_channels_are_refused(tmp_path, monkeypatch):
     store = dataclasses.replace(make_store(), images=make_store().images[..., :1])
-    with pytest.raises(UserError, match="takes images of 3 channels, fc100 has 1"):
+    with pytest.raises(UserError, match="takes images with 3 channels, but fc100 has 1"):
         evaluate_on(store, tmp_path, monkeypatch)
 
 
