@@ -26,7 +26,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo") / "out"
     console = Console(record=True, width=100, quiet=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tadam.reproduce.demo, "TASKS", 3)
+        patch.setattr(tadam.reproduce.demo, "TEST_TASKS", 3)
         run_demo(folder, console, TINY)
         weights = (folder / "tadam" / "last.safetensors").stat().st_mtime_ns
         console = Console(record=True, width=100, file=io.StringIO())

@@ -14,6 +14,7 @@ from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json
 
 if TYPE_CHECKING:
+    from tadam.benchmarks.results import Report
     from tadam.benchmarks.suite import Plan
 
 
@@ -47,23 +48,12 @@ def bench(
 
     from tadam.benchmarks.comparison import compare, differences
     from tadam.benchmarks.results import read_report
-    from tadam.benchmarks.suite import run
     from tadam.benchmarks.tables import comparison_table, machine_line, tables
     from tadam.system.files import write_text
 
     plan = _plan(widths, threads, only, quick)
     old = read_report(compare_with) if compare_with else None
-    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(
-        *columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal
-    ) as bar:
-        task = bar.add_task("the machine's GEMM rate", total=None)
-        report = run(
-            plan,
-            lambda what, done, total: bar.update(
-                task, description=what, completed=done, total=total
-            ),
-        )
+    report = _measured(plan)
     console = err if json_file == "-" else out
     console.print(machine_line(report), soft_wrap=True)
     for part in tables(report):
@@ -80,6 +70,22 @@ def bench(
         console.print(f"written: {file}", soft_wrap=True)
     elif json_file:
         print_json(report.to_json())
+
+
+def _measured(plan: "Plan") -> "Report":
+    """Runs the benchmark under a progress bar."""
+    from tadam.benchmarks.suite import run
+
+    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(
+        *columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal
+    ) as bar:
+        task = bar.add_task("the machine's GEMM rate", total=None)
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        return run(plan, show)
 
 
 def _plan(widths: str | None, threads: int | None, only: str | None, quick: bool) -> "Plan":

@@ -24,7 +24,7 @@ from tadam.training.run import train
 from tadam.training.run_folder import check_folder
 
 #: Tasks, queries and seed of every number the demo prints.
-TASKS, QUERIES, SEED = 500, 100, 0
+TEST_TASKS, QUERIES, SEED = 500, 100, 0
 
 _PLAIN = ("conditioning.enabled=false", "auxiliary.enabled=false")
 #: Marks a folder as the demo's.
@@ -72,7 +72,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         f"{test_classes} unseen ones to test on"
     )
     sampler = EpisodeSampler(stores["test"], 5, 5, QUERIES, SEED)
-    pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TASKS)
+    pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TEST_TASKS)
     write_text(folder / MARKER, recipe.to_toml())
     rows = [Row("Raw pixels, nearest class mean", pixels.accuracy, pixels.ci95, 0.0)]
     for contestant in CONTESTANTS:
@@ -85,7 +85,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         )
         model, _ = load_model(run.folder / BEST)
         with progress_bar("testing") as progress:
-            result = evaluate_tasks(model, sampler, TASKS, progress=progress)
+            result = evaluate_tasks(model, sampler, TEST_TASKS, progress=progress)
         rows += _rows(contestant.name, result, run.seconds)
     console.print()
     console.print(_table(rows))
@@ -128,5 +128,5 @@ def _table(rows: list[Row]) -> Table:
     table = Table("5-way 5-shot, unseen classes", "accuracy", "training")
     for row in rows:
         table.add_row(row.name, percent(row.accuracy, row.ci95), row.training)
-    table.caption = f"{TASKS} tasks x {QUERIES} queries, seed {SEED}"
+    table.caption = f"{TEST_TASKS} tasks x {QUERIES} queries, seed {SEED}"
     return table
