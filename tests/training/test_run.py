@@ -69,10 +69,10 @@ def log_without_times(folder: Path) -> list[dict[str, object]]:
     return [{k: v for k, v in r.items() if k not in noisy} for r in read_log(folder)]
 
 
-@pytest.mark.parametrize("optimiser", ["optimiser.name=sgd", "optimiser.name=adamw"])
 def test_a_run_killed_twice_and_resumed_ends_bit_for_bit_like_one_never_killed(
-    images: Path, tmp_path: Path, optimiser: str
+    images: Path, tmp_path: Path
 ) -> None:
+    optimiser = "optimiser.name=adamw"  # has the most to keep; SGD is interrupted below
     whole = start(images, tmp_path / "whole", optimiser)
     assert whole.wait(120) == 0, whole.communicate()
     killed = tmp_path / "killed"
