@@ -39,7 +39,7 @@ def make_model(seed: int = 0, **tables: dict[str, Any]) -> tuple[Tadam, ModelInf
 
 
 def make_store() -> ImageStore:
-    """Four classes of 9 to 12 images, each class around a colour of its own, and hard to tell."""
+    """Four classes of 9 to 12 images, each around a colour of its own, and hard to tell apart."""
     rng = np.random.default_rng(0)
     counts = [9, 10, 11, 12]
     colours = np.repeat(rng.uniform(80, 170, (4, 3)), counts, axis=0)[:, None, None]
@@ -228,7 +228,7 @@ def test_the_seed_decides_the_result() -> None:
     assert one.confusion != other.confusion
 
 
-def test_the_unconditioned_measure_can_be_left_out() -> None:
+def test_the_unconditioned_control_can_be_skipped() -> None:
     model, _ = make_model()
     both = evaluate_tasks(model, make_sampler(), TASKS)
     single = evaluate_tasks(model, make_sampler(), TASKS, controls=False)
@@ -253,7 +253,9 @@ def evaluate_on(
     store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Tadam, Evaluation]:
     """A saved model of 16 pixels and 3 channels, and its evaluation on the images of a store."""
-    monkeypatch.setattr(tadam.evaluation.tasks, "load_split", lambda data, split, progress: store)
+    monkeypatch.setattr(
+        tadam.evaluation.measured_data, "load_split", lambda data, split, progress: store
+    )
     model, info = make_model()
     save_model(tmp_path / "model.safetensors", model, info)
     path = tmp_path / "model.safetensors"
@@ -272,7 +274,7 @@ def test_images_of_another_size_are_scaled_to_the_models(
     )
 
 
-def test_images_of_other_channels_are_a_mistake(
+def test_images_with_other_channels_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = dataclasses.replace(make_store(), images=make_store().images[..., :1])
@@ -280,7 +282,7 @@ def test_images_of_other_channels_are_a_mistake(
         evaluate_on(store, tmp_path, monkeypatch)
 
 
-def test_no_task_is_a_mistake() -> None:
+def test_zero_tasks_are_refused() -> None:
     with pytest.raises(UserError, match="at least 1 task, got 0"):
         evaluate_tasks(make_model()[0], make_sampler(), 0)
 

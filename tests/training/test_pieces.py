@@ -82,7 +82,7 @@ def moved_by(norm: nn.BatchNorm2d, batches: list[torch.Tensor]) -> tuple[torch.T
     return tuple(norm.get_buffer(name).clone() for name in names)
 
 
-def test_running_statistics_are_the_means_of_what_each_piece_alone_makes_of_them() -> None:
+def test_running_statistics_are_the_means_over_pieces_computed_alone() -> None:
     generator = torch.Generator().manual_seed(0)
     data = torch.randn(4, 2, 8, 3, 5, 5, generator=generator) * 3 + 1  # 4 pieces, 2 passes each
     norm = nn.BatchNorm2d(3, momentum=0.3)
@@ -125,7 +125,7 @@ def test_a_single_piece_leaves_the_running_statistics_to_the_network() -> None:
         ),
     ],
 )
-def test_what_cannot_be_shared_is_the_users_mistake(
+def test_sizes_that_cannot_be_split_are_refused(
     size: int, settings: tuple[Any, ...], words: str
 ) -> None:
     with pytest.raises(UserError, match=words):
