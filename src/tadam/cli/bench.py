@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tadam.cli.files import check_outputs
@@ -14,6 +15,7 @@ from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json
 
 if TYPE_CHECKING:
+    from tadam.benchmarks.results import Report
     from tadam.benchmarks.suite import Plan
 
 
@@ -45,10 +47,9 @@ def bench(
     file = Path(json_file) if json_file not in (None, "-") else None
     check_outputs([file] if file else [], force)
 
-    from tadam.benchmarks.comparison import compare, differences
     from tadam.benchmarks.results import read_report
     from tadam.benchmarks.suite import run
-    from tadam.benchmarks.tables import comparison_table, machine_line, tables
+    from tadam.benchmarks.tables import machine_line, tables
     from tadam.system.files import write_text
 
     plan = _plan(widths, threads, only, quick)
@@ -68,18 +69,25 @@ def bench(
     console.print(machine_line(report), soft_wrap=True)
     for part in tables(report):
         console.print(part)
-    if old:
-        for difference in differences(old, report):
-            console.print(f"not the same as in {compare_with}: {difference}", soft_wrap=True)
-        changes = compare(old, report)
-        console.print(comparison_table(changes))
-        if left_out := len(old.measurements) - len(changes):
-            console.print(f"only in {compare_with}: {left_out} more measurements", soft_wrap=True)
+    if old and compare_with:
+        _print_comparison(console, old, report, compare_with)
     if file:
         write_text(file, json.dumps(report.to_json(), indent=2) + "\n")
         console.print(f"written: {file}", soft_wrap=True)
     elif json_file:
         print_json(report.to_json())
+
+
+def _print_comparison(console: Console, old: "Report", new: "Report", old_file: Path) -> None:
+    from tadam.benchmarks.comparison import compare, differences
+    from tadam.benchmarks.tables import comparison_table
+
+    for difference in differences(old, new):
+        console.print(f"not the same as in {old_file}: {difference}", soft_wrap=True)
+    changes = compare(old, new)
+    console.print(comparison_table(changes))
+    if left_out := len(old.measurements) - len(changes):
+        console.print(f"only in {old_file}: {left_out} more measurements", soft_wrap=True)
 
 
 def _plan(widths: str | None, threads: int | None, only: str | None, quick: bool) -> "Plan":
