@@ -1,4 +1,4 @@
-"""Arithmetic of a network and a step, against counts made by hand."""
+"""Operation counts of a network and a step, against counts by hand."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def test_flops_of_a_small_network_equal_a_count_by_hand() -> None:
 
 
 def test_flops_agree_with_what_pytorch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "available", lambda: False)  # its kernels are not counted
+    monkeypatch.setattr(native, "available", lambda: False)  # PyTorch does not count its kernels
     network = ResNet12(width=3).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(torch.zeros(2, 3, 21, 21))

@@ -1,4 +1,4 @@
-"""The naive reference of the benchmarks computes what our model and our trainer compute."""
+"""The benchmarks' naive reference computes the same as our model and trainer."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ CLASSES = 6
 
 @pytest.fixture(autouse=True)
 def plain_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The native core rounds differently; it has tests of its own."""
+    """Turns the native core off: it rounds differently and has its own tests."""
     monkeypatch.setattr(native, "available", lambda: False)
 
 
@@ -44,7 +44,7 @@ def config_with(tasks: int, conditioned: bool = True) -> Config:
 
 
 def model_with(config: Config, store: ImageStore) -> Tadam:
-    """A model whose conditioning is on and whose running statistics are not the initial ones."""
+    """A model with conditioning on and running statistics away from their initial values."""
     model = Tadam.build(config, InputSpec(3, 16, CLASSES))
     model.initialise(config, *store.channel_statistics())
     generator = torch.Generator().manual_seed(1)
@@ -58,7 +58,7 @@ def model_with(config: Config, store: ImageStore) -> Tadam:
 
 
 def our_batch(trainer: Trainer, t: int) -> tuple[torch.Tensor, ...]:
-    """Support, its labels, queries and their labels of step t, with a leading T axis."""
+    """Support, support labels, queries and query labels of step t, with a leading T axis."""
     tasks = trainer.config.episode.tasks
     episode = trainer.sampler.batch(t * tasks, tasks)
     support, query = (
@@ -70,7 +70,7 @@ def our_batch(trainer: Trainer, t: int) -> tuple[torch.Tensor, ...]:
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor, name: str = "") -> None:
-    """Equal to 1e-4, relative to the largest entry where that is above 1."""
+    """Asserts equality to 1e-4, relative to the largest entry if that exceeds 1."""
     scale = expected.detach().abs().max().clamp_min(1.0)
     torch.testing.assert_close(
         actual / scale, expected / scale, rtol=0, atol=1e-4, msg=lambda m: f"{name}: {m}"
@@ -157,7 +157,7 @@ def test_evaluation_gives_the_same_logits_and_accuracies(
     ours = evaluate_tasks(model, sampler, 8, controls=False)
     assert np.mean(accuracies) == pytest.approx(ours.accuracy)
     assert ours.ci95 == pytest.approx(1.96 * np.std(accuracies, ddof=1) / 8**0.5)
-    assert len(set(accuracies)) > 2  # some tasks are harder: the comparison can fail
+    assert len(set(accuracies)) > 2  # accuracies differ between tasks, so the comparison can fail
 
     episode = sampler.task(3)
     support, query = (

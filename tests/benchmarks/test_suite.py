@@ -1,4 +1,4 @@
-"""The whole benchmark with tiny settings, in this process: every part reports something sane."""
+"""The whole benchmark with tiny settings in this process: every part reports sane values."""
 
 import io
 import json
@@ -41,7 +41,7 @@ PLAN = Plan(
 
 
 class Here:
-    """Stands in for a worker: a process takes two seconds to start. See test_worker.py."""
+    """Stands in for a worker, which takes two seconds to start; see test_worker.py."""
 
     def __init__(self, threads: int, native: bool = True) -> None:
         self.native = native
@@ -65,7 +65,7 @@ def report() -> Report:
     with pytest.MonkeyPatch.context() as patch:
         for module in (evaluation, inference, network, prediction, steps, suite):
             patch.setattr(module, "Worker", Here)
-        patch.setattr(inference, "installed", lambda: True)  # onnxruntime has a test of its own
+        patch.setattr(inference, "installed", lambda: True)  # onnxruntime has its own test
         patch.setattr(inference, "export", lambda *arguments: None)
         patch.setattr(
             inference, "onnx_features", lambda f, t, size: inference.our_features(4, size)
@@ -89,7 +89,7 @@ def test_every_target_is_measured(report: Report) -> None:
     assert {m.name for m in report.measurements if m.setting == "width 4"} == set(TARGETS)
 
 
-def test_the_steps_growth_is_told_in_time_and_arithmetic(report: Report) -> None:
+def test_the_growth_of_a_step_is_reported_in_time_and_arithmetic(report: Report) -> None:
     rows = {m.setting: m for m in report.measurements if m.part == "scaling"}
     assert list(rows) == ["base", "way 3", "image size 20"]
     flops = {setting: m.raw["flops"] for setting, m in rows.items()}
@@ -98,7 +98,7 @@ def test_the_steps_growth_is_told_in_time_and_arithmetic(report: Report) -> None
     assert all(m.raw["seconds"] > 0 for m in rows.values())
 
 
-def test_what_is_waited_for_stands_beside_its_target(report: Report) -> None:
+def test_startup_times_are_shown_with_their_targets(report: Report) -> None:
     lines = [part for part in tables(report) if isinstance(part, str)]
     assert "import of tadam's classifier, beyond torch: 0.05 s, target 0.2 s" in lines
     assert "tadam --help: 0.40 s, target 1 s" in lines
@@ -107,7 +107,7 @@ def test_what_is_waited_for_stands_beside_its_target(report: Report) -> None:
     assert beyond.raw["of_torch"] == pytest.approx(0.05 / 2.0)
 
 
-def test_a_fresh_python_tells_how_long_it_took() -> None:
+def test_a_fresh_python_reports_how_long_it_took() -> None:
     torch_seconds, tadam_seconds = startup.import_seconds()
     assert 0 < tadam_seconds < torch_seconds
     assert startup.help_seconds() > 0
@@ -115,7 +115,9 @@ def test_a_fresh_python_tells_how_long_it_took() -> None:
         startup._run("-c", "import no_such_module")
 
 
-def test_predictions_that_are_not_the_loops_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_that_differ_from_the_loop_are_not_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(prediction, "Worker", Here)
     right = prediction.batched
     monkeypatch.setattr(prediction, "batched", lambda setup: right(setup) + 0.01)
@@ -179,7 +181,7 @@ def test_the_tables_fit_a_terminal(report: Report, columns: int) -> None:
     for name in TARGETS:
         assert f"│ {name} " in text  # in one piece
     assert "│ 2.0 2.2 2.5x │" in text
-    assert "5 tasks; the naive time is that of 2, scaled linearly" in text
+    assert "5 tasks; the naive time is scaled linearly from 2" in text
     assert "image size 20" in text
     assert "peak memory of training, width 4, 16x16: " in text
 
@@ -211,7 +213,7 @@ def test_only_the_chosen_parts_and_widths_are_planned() -> None:
         ({"parts": ("steps",)}, "'steps' in `parts`"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(changes: dict[str, object], words: str) -> None:
+def test_an_invalid_plan_is_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(UserError, match=words):
         Plan(**{"threads": 1, **changes})  # type: ignore[arg-type]
 
@@ -231,7 +233,7 @@ def test_onnxruntime_runs_the_same_network(monkeypatch: pytest.MonkeyPatch) -> N
     row = inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
     assert row.value is not None
     assert row.raw["ours_images_per_second"] > 0
-    assert abs(inference.our_features(4, 16)).max() > 0.01  # a network that answers something
+    assert abs(inference.our_features(4, 16)).max() > 0.01  # the output is not all zeros
 
     theirs = inference.onnx_features
     monkeypatch.setattr(inference, "onnx_features", lambda *arguments: 1.01 * theirs(*arguments))

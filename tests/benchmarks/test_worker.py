@@ -1,4 +1,4 @@
-"""Measuring processes: what they are told, what they raise, and how they may die."""
+"""Measuring processes: their settings, their exceptions, and how they may die."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def test_a_worker_is_another_process_with_its_own_threads_and_core() -> None:
         assert not worker(native.available)
         with pytest.raises(ZeroDivisionError):
             worker(divmod, 1, 0)
-        assert worker(divmod, 7, 2) == (3, 1)  # it goes on after an error
+        assert worker(divmod, 7, 2) == (3, 1)  # it keeps working after an error
         with pytest.raises(RunFailed, match="want of memory"):
             worker(signal.raise_signal, signal.SIGKILL)
 

@@ -215,7 +215,7 @@ def test_the_demo_leaves_other_peoples_folders_alone(tadam, tmp_path: Path) -> N
 
 def test_a_sweep_that_cannot_start_leaves_nothing_behind(tadam, tmp_path: Path) -> None:
     arguments = ("sweep", "alpha", "shapes", "--values", "1,2", "--out", tmp_path / "sweep")
-    assert_one_sentence(tadam(*arguments, "--dataset", "nosuch"), "'nosuch': known are")
+    assert_one_sentence(tadam(*arguments, "--dataset", "nosuch"), "'nosuch': choose one of")
     assert_one_sentence(tadam(*arguments, "--set", "episode.way=99"), "99-way")
     assert list(tmp_path.iterdir()) == []
 
@@ -250,7 +250,7 @@ def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path:
     changes = arguments((*small, "backbone.name=pixels", *frozen))
     dataset = f"folder:{images}"
     result = tadam("train", "images", "--dataset", dataset, "--out", tmp_path / "r", *changes)
-    assert_one_sentence(result, "nothing to learn")
+    assert_one_sentence(result, "nothing to train")
 
 
 def test_recipes_are_listed_and_printed_whole(tadam) -> None:

@@ -181,7 +181,7 @@ def test_files_that_are_not_images_by_name_are_told(tadam, fitted, model, tmp_pa
     folder = _folder(tmp_path / "mixed", "box", "disc")
     (folder / "box" / "r.heic").touch()
     (folder / "splits.toml").touch()
-    words = f"files below {folder}: 1 not named like images, such as r.heic"
+    words = f"files under {folder}: 1 without an image extension, such as r.heic"
     result = tadam("fit", folder, "-o", tmp_path / "new.tadam", "--model", model, "--json")
     assert json.loads(result.out)["skipped"] == [words]
     assert result.err == f"skipped: {words}\n"
@@ -231,7 +231,7 @@ def test_folders_that_make_no_classifier_are_one_sentence(tadam, model, tmp_path
     assert_one_sentence(fit(tmp_path / "empty"), "no sub-folders")
     assert_one_sentence(fit(_folder(tmp_path / "one", "cat")), "one class only, 'cat'")
     (_folder(tmp_path / "two", "cat", "dog") / "fox").mkdir()
-    assert_one_sentence(fit(tmp_path / "two"), "fox", "holds no image")
+    assert_one_sentence(fit(tmp_path / "two"), "fox", "has no images")
     broken = _folder(tmp_path / "broken", "cat", "dog")
     (broken / "dog" / "a.png").write_text("x")
     result = fit(broken)

@@ -151,7 +151,7 @@ def test_prepare_says_what_to_put_where_if_there_is_no_download(
 def test_verify_names_each_problem_and_fails(tadam, data: Path) -> None:
     (data / "cifar-100-python" / "test").write_bytes(b"not it")
     result = tadam("data", "verify", "fc100", "--data", data)
-    assert "is not the file that was published" in result.out
+    assert "is not the published file" in result.out
     assert_one_sentence(result, "fc100: 1 problem found", code=1)
 
 

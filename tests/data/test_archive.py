@@ -1,4 +1,4 @@
-"""Archives: read in place, and refused as a whole when a member is not what it should be."""
+"""Archives: read in place, and refused outright if any member is suspicious."""
 
 import io
 import random
@@ -40,7 +40,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def refusal(path: Path) -> str:
-    """The one sentence with which an archive is refused."""
+    """The one-sentence error that refuses an archive."""
     with pytest.raises(UserError) as error:
         [member.read() for member in members(path)]
     text = str(error.value)
@@ -54,7 +54,7 @@ def test_every_file_comes_out_as_it_went_in(path: Path) -> None:
     assert {member.name: member.read() for member in members(path)} == FILES
 
 
-def test_names_can_be_had_without_reading(path: Path) -> None:
+def test_names_are_listed_without_reading(path: Path) -> None:
     write(path, FILES)
     assert [member.name for member in members(path)] == list(FILES)
 
@@ -62,16 +62,18 @@ def test_names_can_be_had_without_reading(path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "\\evil", "C:\\evil", "C:evil"]
 )
-def test_a_name_that_would_leave_the_folder_is_one_sentence(name: str, tmp_path: Path) -> None:
+def test_a_name_that_would_escape_the_folder_is_one_sentence(name: str, tmp_path: Path) -> None:
     for path in (tmp_path / "a.zip", tmp_path / "a.tgz"):
         write(path, {"good": b"x", name: b"evil"})
         text = refusal(path)
-        assert "holds a member that would leave its folder" in text
-        assert text.endswith("it is not what was published; get it from its makers")
+        assert "contains a member that would escape its folder" in text
+        assert text.endswith(
+            "it is not the published file; download it again from the official source"
+        )
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["a.tgz", "a.zip"]
 
 
-def test_dots_in_a_name_are_no_crime(path: Path) -> None:
+def test_dots_in_a_name_are_allowed(path: Path) -> None:
     names = ["a..b/c", "..a/x", "a/b..png"]
     write(path, dict.fromkeys(names, b"x"))
     assert [member.name for member in members(path)] == names
@@ -83,7 +85,7 @@ def test_a_link_or_device_in_a_tar_is_refused(tmp_path: Path, kind: bytes) -> No
         info = tarfile.TarInfo("link")
         info.type, info.linkname = kind, "/etc/passwd"
         tar.addfile(info)
-    assert "holds a link" in refusal(tmp_path / "a.tar")
+    assert "contains a link" in refusal(tmp_path / "a.tar")
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
@@ -91,22 +93,22 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr(info, "/etc/passwd")
-    assert "holds a link" in refusal(tmp_path / "a.zip")
+    assert "contains a link" in refusal(tmp_path / "a.zip")
 
 
 def test_a_member_that_is_too_large_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, FILES)
     monkeypatch.setattr(module, "MAX_MEMBER", 2999)
-    assert "holds a member of" in refusal(path)
+    assert "contains a member of" in refusal(path)
 
 
-def test_a_zip_that_unfolds_to_more_than_it_says_is_refused(tmp_path: Path) -> None:
+def test_a_zip_that_expands_to_more_than_it_claims_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.zip", {"bomb": b"0" * 100_000})
     content = (tmp_path / "a.zip").read_bytes()
     size = (100_000).to_bytes(4, "little")
-    assert content.count(size) == 2  # beside the content and in the directory
+    assert content.count(size) == 2  # next to the content and in the directory
     (tmp_path / "a.zip").write_bytes(content.replace(size, (10).to_bytes(4, "little")))
-    assert "is damaged or cut off" in refusal(tmp_path / "a.zip")
+    assert "is damaged or truncated" in refusal(tmp_path / "a.zip")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
@@ -114,15 +116,15 @@ def test_a_truncated_archive_is_one_sentence(path: Path, share: float) -> None:
     write(path, {"x": random.Random(0).randbytes(20_000)})  # cannot be compressed
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    assert refusal(path).endswith("is damaged or cut off: delete it and get it again")
+    assert refusal(path).endswith("is damaged or truncated: delete it and download it again")
 
 
-def test_a_file_that_is_no_archive_is_one_sentence(path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_one_sentence(path: Path) -> None:
     path.write_text("<html>not here</html>")
-    assert "is damaged or cut off" in refusal(path)
+    assert "is damaged or truncated" in refusal(path)
 
 
-def test_an_archive_that_is_not_there_is_not_called_damaged(path: Path) -> None:
+def test_a_missing_archive_is_not_called_damaged(path: Path) -> None:
     assert "cannot be opened: No such file" in refusal(path)
 
 

@@ -1,4 +1,4 @@
-"""Augmentation: mirrors, shifts and colours are what NumPy makes of them, each image its own."""
+"""Augmentation: flips, shifts and colour changes match NumPy, and each image gets its own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def as_nhwc(batch: torch.Tensor) -> np.ndarray:
 
 
 def shifts_and_flips(image: np.ndarray, pad: int) -> dict[tuple[int, int, bool], np.ndarray]:
-    """Every outcome there can be: a reflected border, a crop of the old size, maybe a mirror."""
+    """Every possible outcome: reflect the border, crop to the old size, maybe flip."""
     height, width = image.shape[:2]
     padded = np.pad(image, ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
     crops = {
@@ -40,7 +40,7 @@ def shifts_and_flips(image: np.ndarray, pad: int) -> dict[tuple[int, int, bool],
 
 
 def outcomes(images: torch.Tensor, config: AugmentConfig) -> list[tuple[int, int, bool]]:
-    """Which shift and flip each image got; fails if it is not exactly one of the possible."""
+    """The shift and flip of each image; fails unless exactly one possible outcome matches."""
     batch = as_nhwc(augment(images, config, bits(0, 3, 0)))
     found = []
     for before, after in zip(images.numpy(), batch, strict=True):
@@ -52,7 +52,7 @@ def outcomes(images: torch.Tensor, config: AugmentConfig) -> list[tuple[int, int
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_flip_is_exactly_a_mirror_and_falls_on_half_of_the_images(channels: int) -> None:
+def test_a_flip_is_exactly_a_mirror_and_hits_half_of_the_images(channels: int) -> None:
     images = random_images(200, 5, 7, channels)
     found = outcomes(images, AugmentConfig(flip=True))
     assert {(dy, dx) for dy, dx, _ in found} == {(0, 0)}
@@ -68,7 +68,7 @@ def test_a_shift_is_a_crop_of_the_reflected_image(channels: int, flip: bool) -> 
     assert {f for *_, f in found} == ({0, 1} if flip else {0})
 
 
-def test_a_shift_beyond_the_image_goes_on_reflecting_as_numpy_does() -> None:
+def test_a_shift_beyond_the_image_keeps_reflecting_as_numpy_does() -> None:
     images = random_images(40, 6, 6)
     batch = as_nhwc(augment(images, AugmentConfig(crop_padding=13), bits(0, 3, 0)))
     for before, after in zip(images.numpy(), batch, strict=True):
@@ -82,7 +82,7 @@ def test_shifts_cover_their_range_and_are_independent_of_each_other() -> None:
         assert at.tolist() == values
         expected = 1500 / len(values)
         assert (np.abs(counts - expected) < 5 * expected**0.5).all()
-    # Independent draws correlate by 1/sqrt(1500) = 0.026: between columns, and from one to the next
+    # Independent draws correlate by about 1/sqrt(1500) = 0.026, across columns and along them.
     assert (np.abs(np.corrcoef(found.T) - np.eye(3)) < 0.13).all()
     neighbours = [np.corrcoef(found[:-1, i], found[1:, i])[0, 1] for i in range(3)]
     assert (np.abs(neighbours) < 0.13).all()
@@ -130,7 +130,7 @@ def test_brightness_multiplies_each_image_by_its_own_factor_from_its_range() -> 
 def test_changed_colours_stay_between_0_and_255() -> None:
     images = random_images(200)
     unclipped = reference_colours(images.numpy().astype(np.float64) / 4 + 100, COLOURS)
-    assert unclipped.max() < 255  # so that what reaches the limits below was clipped
+    assert unclipped.max() < 255  # so values at the limits below were clipped
     batch = augment(images, COLOURS, bits(0, 3, 0))
     assert (batch.min().item(), batch.max().item()) == (0, 255)
 
@@ -170,7 +170,7 @@ def test_the_source_fixes_the_result() -> None:
     assert not torch.equal(one, augment(images, EVERYTHING, bits(0, 3, 8)))
 
 
-def test_no_double_is_sent_to_the_device_because_apples_has_none(
+def test_no_float64_is_sent_to_the_device_because_mps_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[torch.dtype] = []
@@ -185,7 +185,7 @@ def test_no_double_is_sent_to_the_device_because_apples_has_none(
     assert set(sent) == {torch.int64, torch.float32}
 
 
-def test_a_part_of_a_batch_fares_as_it_does_in_the_whole() -> None:
+def test_part_of_a_batch_is_augmented_as_it_is_in_the_whole() -> None:
     images = random_images(20)
     whole = augment(images, EVERYTHING, bits(0, 3, 7))
     part = augment(images[5:12], EVERYTHING, bits(0, 3, 7), first=5, total=20)

@@ -1,4 +1,4 @@
-"""The array cache: made once, remade when damaged, done without when it cannot be written."""
+"""The array cache: made once, remade when damaged, skipped when it cannot be written."""
 
 import contextlib
 import io
@@ -26,7 +26,7 @@ def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Maker:
-    """Fills an array with what its number says, and counts how often."""
+    """Fills an array with a pattern that its number sets, and counts the calls."""
 
     def __init__(self, number: int = 1) -> None:
         self.number, self.calls = number, 0
@@ -105,7 +105,7 @@ DAMAGED = {
 @pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
 @pytest.mark.filterwarnings("ignore:Reading `.npy`")
-def test_a_damaged_file_is_made_anew(content: bytes) -> None:
+def test_a_damaged_file_is_remade(content: bytes) -> None:
     cache_dir().mkdir(parents=True)
     (cache_dir() / "x.npy").write_bytes(content)
     maker = Maker()
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_made_anew(content: bytes) -> None:
     np.testing.assert_array_equal(cached_file(), maker.expected())
 
 
-def test_a_small_array_needs_no_cache_that_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_array_works_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
     def read_only(path: Path) -> Iterator[None]:
         raise OSError(30, "Read-only file system")
@@ -150,11 +150,11 @@ def test_a_maker_that_fails_leaves_nothing_behind() -> None:
     assert not cache_dir().exists() or list(cache_dir().iterdir()) == []
 
 
-def test_only_an_array_beyond_large_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_array_above_the_limit_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     size = int(np.prod(SHAPE))
     for limit, mapped in ((size, False), (size - 1, True)):
         monkeypatch.setattr(cache, "LARGE", limit)
-        for _ in range(2):  # made, then found
+        for _ in range(2):  # made, then read from the cache
             array = get(Maker())
             assert isinstance(array, np.memmap) is mapped
             np.testing.assert_array_equal(array, Maker().expected())
@@ -196,14 +196,14 @@ def test_stores_are_counted_and_made_once_classes_in_order() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"train": 3}', '{"train": {"a": "x"}}'])
-def test_damaged_counts_are_made_anew(content: str) -> None:
+def test_damaged_counts_are_remade(content: str) -> None:
     stores(Maker())
     (cache_dir() / "x.json").write_text(content)
     assert stores(Maker())["train"].counts.tolist() == [2, 1]
     assert '"b": 2' in (cache_dir() / "x.json").read_text()
 
 
-def test_counts_need_no_cache_that_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_works_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_only(*_: Path | str) -> None:
         raise OSError(30, "Read-only file system")
 

@@ -1,4 +1,4 @@
-"""The catalogue: data sets by name, `shapes` split as it promises, mistakes in a sentence."""
+"""The catalogue: data sets by name, the split of `shapes`, and mistakes in one sentence."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,28 +16,28 @@ from tadam.errors import UserError
 
 
 def message(call: Callable[..., Any]) -> str:
-    """The one sentence of a user's mistake."""
+    """The one-sentence error for a user's mistake."""
     with pytest.raises(UserError) as error:
         call()
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
-def test_an_unknown_data_set_is_answered_with_the_known_ones() -> None:
+def test_the_error_for_an_unknown_data_set_lists_the_known_ones() -> None:
     text = message(lambda: load_splits(DataConfig("shape")))
-    assert text.startswith("unknown data set 'shape': known are ")
+    assert text.startswith("unknown data set 'shape': choose one of ")
     for source in catalogue.SOURCES:
         assert source.name in text
 
 
-def test_an_unknown_split_is_answered_with_the_known_ones() -> None:
+def test_the_error_for_an_unknown_split_lists_the_known_ones() -> None:
     text = message(lambda: load_split(DataConfig("shapes"), "validation"))
     assert text == "unknown split 'validation': choose one of train, val, test"
 
 
 def test_shapes_come_in_one_size() -> None:
     text = message(lambda: load_splits(DataConfig("shapes", image_size=64)))
-    assert text == "data.image_size is 64, but shapes comes at 32 pixels: leave it at 0"
+    assert text == "data.image_size is 64, but shapes images are 32 pixels: leave it at 0"
     assert load_splits(DataConfig("shapes", image_size=32))["val"].image_size == 32
 
 
@@ -56,7 +56,7 @@ def test_shapes_have_64_16_and_20_classes_named_as_the_benchmark_says() -> None:
 
 @pytest.fixture
 def numbered_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws every image of class k as k everywhere, and deals the classes from the last down."""
+    """Fills every image of class k with the value k, and splits the classes in reverse order."""
     shape = (100, shapes.IMAGES_PER_CLASS, shapes.IMAGE_SIZE, shapes.IMAGE_SIZE, 3)
     numbers = np.arange(100, dtype=np.uint8)[:, None, None, None, None]
     splits = {"train": range(99, 35, -1), "val": range(35, 19, -1), "test": range(19, -1, -1)}
@@ -110,13 +110,13 @@ def test_shapes_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     load_shapes()
 
 
-def test_one_split_is_that_of_all_splits() -> None:
+def test_loading_one_split_equals_taking_it_from_all_splits() -> None:
     np.testing.assert_array_equal(
         load_split(DataConfig("shapes"), "test").images, load_shapes()["test"].images
     )
 
 
-def test_a_folder_is_found_by_its_path_also_below_home(
+def test_a_folder_is_found_by_its_path_even_with_a_tilde(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":
@@ -129,7 +129,7 @@ def test_a_folder_is_found_by_its_path_also_below_home(
         stores = load_splits(config, progress=lambda *done: calls.append(done))
         assert sorted(n for s in stores.values() for n in s.class_names) == ["a", "b", "c"]
         assert stores["train"].images.shape == (1, 16, 16, 3)
-    assert calls == [(1, 3), (2, 3), (3, 3)]  # the second time they came from the cache
+    assert calls == [(1, 3), (2, 3), (3, 3)]  # the second load came from the cache
 
 
 def test_a_missing_folder_is_one_sentence(tmp_path: Path) -> None:
@@ -137,6 +137,6 @@ def test_a_missing_folder_is_one_sentence(tmp_path: Path) -> None:
     assert str(tmp_path / "nowhere") in text
 
 
-def test_what_can_be_had_at_any_size_says_so() -> None:
+def test_resizable_data_sets_say_so() -> None:
     for source in catalogue.SOURCES:
         assert ("any" in source.size) == source.resizable, source.name

@@ -1,4 +1,4 @@
-"""FC100 and CIFAR-FS: every image in its class and split, every damage one sentence."""
+"""FC100 and CIFAR-FS: every image in its class and split, and all damage is one sentence."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ ALL_SPLITS = {"fc100": FC100_SPLITS, "cifar_fs": CIFAR_FS_SPLITS}
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data folder, a cache of its own, and three images of a class instead of 600."""
+    """An empty data folder with its own cache, and three images per class instead of 600."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(cifar100, "_IMAGES_PER_CLASS", 3)
@@ -31,7 +31,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def accept_checksums(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes what is there what was published."""
+    """Makes the test files pass as the published ones."""
     for path in cifar100.find(root):
         monkeypatch.setitem(cifar100._MD5, path.name, md5(path))
 
@@ -44,7 +44,7 @@ def published(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.Mo
 
 
 def message(call: Callable[..., Any]) -> str:
-    """The one sentence of a user's mistake."""
+    """The one-sentence error for a user's mistake."""
     with pytest.raises(UserError) as error:
         call()
     assert "\n" not in str(error.value)
@@ -115,7 +115,7 @@ def test_every_image_is_in_its_class_train_before_test(published: Path, name: st
                 assert pixels == [[k, 0, 100], [k, 1, 100], [k, 0, 200]]
 
 
-def test_rows_are_rows_and_columns_columns(published: Path) -> None:
+def test_rows_and_columns_are_not_swapped(published: Path) -> None:
     images = load_splits(DataConfig("fc100"))["train"].images
     assert (images[:, 0, 5] == 0).all()
     assert (images[:, 5, 0, 2] > 0).all()
@@ -137,16 +137,16 @@ def test_a_changed_file_is_noticed(published: Path, monkeypatch: pytest.MonkeyPa
     assert read.call_count == 1
 
 
-def test_files_that_are_not_there_are_one_sentence_that_says_what_to_do(root: Path) -> None:
+def test_missing_files_are_one_sentence_that_says_what_to_do(root: Path) -> None:
     text = message(lambda: load_splits(DataConfig("fc100")))
     assert text == (
         f"fc100 is not in {root}: run 'tadam data prepare fc100', or put cifar-100-python.tar.gz "
-        "(or the train and test of cifar-100-python/) there yourself, or choose another folder "
+        "(or cifar-100-python/ with train and test) there yourself, or choose another folder "
         "with `TADAM_DATA`"
     )
 
 
-def test_half_of_the_files_is_not_there(root: Path) -> None:
+def test_half_of_the_files_is_not_enough(root: Path) -> None:
     write_cifar100(root)
     (root / "cifar-100-python" / "test").unlink()
     assert "fc100 is not in" in message(lambda: load_splits(DataConfig("fc100")))
@@ -154,7 +154,7 @@ def test_half_of_the_files_is_not_there(root: Path) -> None:
 
 def test_another_size_is_refused(published: Path) -> None:
     text = message(lambda: load_splits(DataConfig("fc100", image_size=84)))
-    assert text == "data.image_size is 84, but fc100 comes at 32 pixels: leave it at 0"
+    assert text == "data.image_size is 84, but fc100 images are 32 pixels: leave it at 0"
 
 
 @pytest.mark.parametrize("archive", [False, True])
@@ -165,8 +165,8 @@ def test_a_wrong_checksum_is_one_sentence_and_nothing_is_cached(
     path = cifar100.find(root)[0]
     text = message(lambda: load_splits(DataConfig("fc100")))
     assert text == (
-        f"{path} is not the file that was published (md5 {md5(path)}, not "
-        f"{cifar100._MD5[path.name]}): delete it and get it again"
+        f"{path} is not the published file (md5 {md5(path)}, expected "
+        f"{cifar100._MD5[path.name]}): delete it and download it again"
     )
     assert verify("fc100") == [text]
     assert list((tmp_path / "cache").rglob("*.npy")) == []
@@ -180,7 +180,7 @@ def test_a_truncated_file_is_one_sentence(published: Path, monkeypatch: pytest.M
     path = cifar100.find(published)[-1]
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     accept_checksums(published, monkeypatch)
-    assert "damaged or cut off" in message(lambda: load_splits(DataConfig("fc100")))
+    assert "damaged or truncated" in message(lambda: load_splits(DataConfig("fc100")))
 
 
 def test_an_archive_without_the_batches_is_one_sentence(
@@ -189,7 +189,9 @@ def test_an_archive_without_the_batches_is_one_sentence(
     write_tar(root / cifar100._ARCHIVE, {"cifar-100-python/meta": b"x"})
     accept_checksums(root, monkeypatch)
     text = message(lambda: load_splits(DataConfig("fc100")))
-    assert text == f"{root / cifar100._ARCHIVE} lacks train and test of CIFAR-100: get it again"
+    assert text == (
+        f"{root / cifar100._ARCHIVE} lacks CIFAR-100's train and test batches: download it again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_a_pickle_of_something_else_is_one_sentence(
     path.write_bytes(pickle.dumps(batch, 2))
     accept_checksums(root, monkeypatch)
     text = message(lambda: load_splits(DataConfig("fc100")))
-    assert text == f"{path} is not a batch of CIFAR-100: get it again"
+    assert text == f"{path} is not a CIFAR-100 batch: download it again"
 
 
 def test_a_class_with_too_few_images_is_one_sentence(
@@ -221,4 +223,5 @@ def test_a_class_with_too_few_images_is_one_sentence(
 ) -> None:
     write_cifar100(root, train=1)
     accept_checksums(root, monkeypatch)
-    assert "has not 3 images of each class" in message(lambda: load_splits(DataConfig("fc100")))
+    text = message(lambda: load_splits(DataConfig("fc100")))
+    assert "does not have 3 images of every class" in text

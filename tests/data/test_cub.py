@@ -1,4 +1,4 @@
-"""CUB: the same birds from folder and archive, split by rule or by file, mistakes in a sentence."""
+"""CUB: the same birds from folder or archive, split by rule or file; mistakes are one sentence."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ CONFIG = DataConfig("cub", image_size=16)
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data folder and a cache of its own."""
+    """An empty data folder with its own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(cub, "_CLASSES", 6)
@@ -38,7 +38,7 @@ def birds(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.Monkey
 
 
 def message() -> str:
-    """The one sentence of a user's mistake."""
+    """The one-sentence error for a user's mistake."""
     with pytest.raises(UserError) as error:
         load_splits(CONFIG)
     assert "\n" not in str(error.value)
@@ -68,7 +68,7 @@ def test_every_image_is_in_its_class_and_split(birds: Path) -> None:
             assert store.images[:, 8, 8].tolist() == expected
 
 
-def test_a_split_file_goes_before_the_rule(birds: Path) -> None:
+def test_a_split_file_overrides_the_rule(birds: Path) -> None:
     load_splits(CONFIG)
     for name in ("001.Albatross", "002.Auklet"):  # a change to it is noticed
         (birds / "splits.toml").write_text(
@@ -79,7 +79,7 @@ def test_a_split_file_goes_before_the_rule(birds: Path) -> None:
         assert stores["test"].images[1, 8, 8].tolist() == [int(name[:3]), 2, 9]
 
 
-def test_images_have_84_pixels_if_nothing_else_is_said(birds: Path) -> None:
+def test_images_are_84_pixels_by_default(birds: Path) -> None:
     assert load_splits(DataConfig("cub"))["val"].images.shape == (4, 84, 84, 3)
 
 
@@ -96,10 +96,10 @@ def test_a_changed_archive_is_noticed(root: Path, monkeypatch: pytest.MonkeyPatc
     load_splits(CONFIG)
     os.utime(path, ns=(0, 12345))
     monkeypatch.setattr(cub, "_MD5", "0")
-    assert "is not the file that was published" in message()
+    assert "is not the published file" in message()
 
 
-def test_hidden_files_are_no_birds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_files_are_not_birds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = {"CUB_200_2011/images/001.Albatross/._a.jpg": b"what macOS leaves"}
     write_cub(root)
     with open(root / "cub" / cub._IMAGES / "001.Albatross" / "Albatross_0001.jpg", "rb") as file:
@@ -118,7 +118,7 @@ def test_good_birds_are_verified(birds: Path) -> None:
     assert verify("cub") == []
 
 
-def test_verifying_reads_the_files_whatever_is_in_the_cache(root: Path, birds: Path) -> None:
+def test_verifying_reads_the_files_even_if_they_are_cached(root: Path, birds: Path) -> None:
     load_splits(DataConfig("cub"))
     assert verify("cub") == []
     (found,) = cub.find(root)
@@ -128,7 +128,7 @@ def test_verifying_reads_the_files_whatever_is_in_the_cache(root: Path, birds: P
     assert problem.startswith(str(path))
 
 
-def test_verifying_looks_at_the_splits_too(birds: Path) -> None:
+def test_verifying_checks_the_splits_too(birds: Path) -> None:
     (birds / "splits.toml").write_text('train = ["001.Albatross"]\n')
     assert verify("cub") == [
         f"{birds / 'splits.toml'} must hold three lists of class names: train, val and test"
@@ -142,12 +142,14 @@ def test_verifying_counts_and_names_bad_images(root: Path) -> None:
     (folder / "004.Ani" / "Ani_0001.jpg").unlink()
     problems = verify("cub")
     assert problems[0].startswith(f"{bad} is not an image")
-    assert problems[1:] == [f"{folder} has 6 classes and 11 images, not 6 and 12: get it again"]
+    assert problems[1:] == [
+        f"{folder} has 6 classes and 11 images, expected 6 and 12: download it again"
+    ]
 
 
 def test_a_wrong_checksum_is_one_sentence(root: Path) -> None:
     path = write_cub(root, archive=True) / cub._ARCHIVE
-    assert message().startswith(f"{path} is not the file that was published (md5 {md5(path)}, not")
+    assert message().startswith(f"{path} is not the published file (md5 {md5(path)}, expected")
     assert verify("cub") == [message()]
 
 
@@ -155,7 +157,7 @@ def test_a_truncated_archive_is_one_sentence(root: Path, monkeypatch: pytest.Mon
     path = write_cub(root, archive=True) / cub._ARCHIVE
     path.write_bytes(path.read_bytes()[:300])
     accept_checksum(root, monkeypatch)
-    assert message() == f"{path} is damaged or cut off: delete it and get it again"
+    assert message() == f"{path} is damaged or truncated: delete it and download it again"
 
 
 def test_an_archive_of_something_else_is_one_sentence(
@@ -164,13 +166,13 @@ def test_an_archive_of_something_else_is_one_sentence(
     path = root / "cub" / cub._ARCHIVE
     write_tar(path, {"README": b"x"})
     accept_checksum(root, monkeypatch)
-    assert message() == f"{path} has no CUB_200_2011/images: get it again"
+    assert message() == f"{path} has no CUB_200_2011/images: download it again"
 
 
-def test_a_folder_that_is_no_class_is_one_sentence(root: Path) -> None:
+def test_a_folder_that_is_not_a_class_is_one_sentence(root: Path) -> None:
     folder = write_cub(root) / cub._IMAGES
     shutil.copytree(folder / "004.Ani", folder / "Ani")
-    assert message() == "cub has a folder 'Ani', no class such as 013.Bobolink: remove it"
+    assert message() == "cub folder 'Ani' is not a class such as 013.Bobolink: remove it"
 
 
 def test_without_files_the_sentence_says_what_to_do(root: Path) -> None:

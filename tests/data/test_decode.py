@@ -44,7 +44,7 @@ QUADRANTS = {
 
 
 def quadrants(size: int = 64) -> np.ndarray:
-    """Four colours, so that turning or mirroring an image shows: red green / blue grey."""
+    """Four colours that reveal any rotation or mirroring: red green / blue grey."""
     red, green, blue, grey = (np.array(c, np.uint8) for c in QUADRANTS.values())
     half = size // 2
     image = np.empty((size, size, 3), np.uint8)
@@ -54,7 +54,7 @@ def quadrants(size: int = 64) -> np.ndarray:
 
 
 def corners(pixels: np.ndarray) -> np.ndarray:
-    """Colour in the middle of each quadrant, (4, 3)."""
+    """The colour at the centre of each quadrant, (4, 3)."""
     assert pixels.shape == (SIZE, SIZE, 3)
     assert pixels.dtype == np.uint8
     near, far = SIZE // 4, 3 * SIZE // 4
@@ -90,7 +90,7 @@ def test_every_common_format_gives_its_colours(
     assert_colours(path, list(QUADRANTS.values()), tolerance)
 
 
-def test_a_jpeg_of_two_pictures_gives_the_first_one(tmp_path: Path) -> None:
+def test_a_jpeg_with_two_pictures_gives_the_first_one(tmp_path: Path) -> None:
     second = Image.new("RGB", (64, 64), "black")
     Image.fromarray(quadrants()).save(
         tmp_path / "a.jpg", format="MPO", save_all=True, append_images=[second], quality=95
@@ -101,7 +101,7 @@ def test_a_jpeg_of_two_pictures_gives_the_first_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.png", "a.tiff"])
-def test_of_an_animation_the_first_frame_counts(tmp_path: Path, name: str) -> None:
+def test_the_first_frame_of_an_animation_is_used(tmp_path: Path, name: str) -> None:
     frames = [Image.fromarray(quadrants()), Image.new("RGB", (64, 64), "black")]
     options: dict[str, Any] = {"lossless": True} if name == "a.webp" else {}
     frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], **options)
@@ -213,7 +213,7 @@ def test_one_bit_is_black_and_white(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(64, 200), (200, 64)])
-def test_of_an_oblong_image_the_centre_square_is_kept(
+def test_the_centre_square_of_an_oblong_image_is_kept(
     tmp_path: Path, shape: tuple[int, int]
 ) -> None:
     image = np.full((*shape, 3), 255, np.uint8)
@@ -228,8 +228,8 @@ def test_an_image_of_one_pixel_is_enlarged(tmp_path: Path) -> None:
     assert (decode(tmp_path / "a.png", SIZE) == (10, 20, 30)).all()
 
 
-@pytest.mark.parametrize("side", [96, 600])  # 96 could shrink to fewer pixels than are wanted
-def test_a_jpeg_decoded_at_a_lower_scale_looks_like_the_whole(tmp_path: Path, side: int) -> None:
+@pytest.mark.parametrize("side", [96, 600])  # 96 could shrink below the wanted size
+def test_a_jpeg_decoded_at_reduced_scale_looks_like_the_full_one(tmp_path: Path, side: int) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     smooth = Image.fromarray(noise).resize((side, side), Image.Resampling.BICUBIC)
     smooth.save(tmp_path / "a.jpg", quality=95, subsampling=0)
@@ -272,7 +272,7 @@ def test_a_very_large_whole_image_is_reduced_by_whole_pixels(
     assert np.abs(got[:, :26] - expected).max() <= 1
 
 
-def test_a_very_large_square_is_averaged_first_but_never_to_less_than_is_wanted(
+def test_a_very_large_square_is_averaged_first_but_never_below_the_wanted_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
@@ -312,7 +312,7 @@ def images_of_many_kinds() -> dict[str, Image.Image]:
 def test_bands_make_no_difference(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     image, bands = images_of_many_kinds()[mode], module._BAND_PIXELS
     assert image.mode == mode
-    # as it is, and three by three pixels averaged
+    # unreduced, and averaged over 3 x 3 pixels
     for large, shape in ((10**6, (61, 47, 3)), (500, (21, 16, 3))):
         monkeypatch.setattr(module, "LARGE_PIXELS", large)
         monkeypatch.setattr(module, "_BAND_PIXELS", bands)
@@ -351,14 +351,14 @@ print(peak() - before)
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize(("mode", "depth", "way"), [("I;16", 2, "square"), ("RGBA", 4, "whole")])
-def test_of_large_images_read_by_threads_one_is_in_memory_and_once(
+def test_threads_hold_one_large_image_in_memory_at_a_time(
     tmp_path: Path, mode: str, depth: int, way: str
 ) -> None:
     side = 4600
     Image.new(mode, (side, side), 200).save(tmp_path / "a.png", compress_level=1)
     command = [sys.executable, "-c", PEAK, way, str(tmp_path / "a.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    # itself, what is left of it as RGB, and what each thread takes for copies of bands
+    # the image, its reduced RGB copy, and each thread's copies of bands
     assert int(done.stdout) < depth * side**2 + 150 * 2**20
 
 
@@ -419,7 +419,7 @@ def test_a_large_image_is_decoded_after_a_fork_too(
         child.kill()
 
 
-def test_numbers_that_are_none_count_as_black(tmp_path: Path) -> None:
+def test_nan_and_infinity_count_as_black(tmp_path: Path) -> None:
     values = np.kron(
         np.array([[np.nan, 1], [np.inf, 4]], np.float32), np.ones((32, 32), np.float32)
     )
@@ -428,13 +428,13 @@ def test_numbers_that_are_none_count_as_black(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
-def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_rather_than_waited_on(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
-    assert refusal(tmp_path / "a.png").endswith("is not a file: a pipe or a device holds no image")
+    assert refusal(tmp_path / "a.png").endswith("is a pipe or a device: give a regular image file")
 
 
 def refusal(path: Path) -> str:
-    """The one sentence with which a file is refused."""
+    """The one-sentence error that refuses a file."""
     with pytest.raises(UserError) as error:
         decode(path, SIZE)
     text = str(error.value)
@@ -443,7 +443,7 @@ def refusal(path: Path) -> str:
     return text
 
 
-def test_a_text_file_called_jpg_is_no_image(tmp_path: Path) -> None:
+def test_a_text_file_called_jpg_is_not_an_image(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_text("not a picture")
     assert refusal(tmp_path / "a.jpg").endswith(
         "is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): remove or replace it"
@@ -451,7 +451,7 @@ def test_a_text_file_called_jpg_is_no_image(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "PCX", "ICO"])
-def test_a_format_that_is_not_promised_is_refused_whatever_the_file_is_called(
+def test_an_unsupported_format_is_refused_whatever_the_file_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     Image.fromarray(quadrants()).save(tmp_path / "a.png", format=kind)
@@ -464,7 +464,7 @@ def test_a_format_that_is_not_promised_is_refused_whatever_the_file_is_called(
     assert "is not an image that can be read (JPEG, PNG" in refusal(tmp_path / "a.png")
 
 
-def test_an_empty_file_is_no_image(tmp_path: Path) -> None:
+def test_an_empty_file_is_not_an_image(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     assert "is not an image that can be read" in refusal(tmp_path / "a.png")
 
@@ -479,7 +479,7 @@ def test_a_truncated_file_is_refused_not_filled_with_grey(tmp_path: Path, name: 
 
 
 def png_header(width: int, height: int) -> bytes:
-    """A PNG that claims a size and holds next to nothing."""
+    """A PNG that claims a size but holds almost nothing."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         checksum = zlib.crc32(kind + data)
@@ -490,7 +490,7 @@ def png_header(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("side", [10_001, 12_000, 60_000])
-def test_an_image_that_would_unfold_to_gigabytes_is_refused_before_decoding(
+def test_an_image_that_would_expand_to_gigabytes_is_refused_before_decoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int
 ) -> None:
     def load(self: ImageFile.ImageFile) -> None:
@@ -522,7 +522,7 @@ def test_a_folder_is_not_called_damaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.gif", "a.bmp", "a.webp"])
-def test_however_a_file_is_damaged_the_answer_is_an_image_or_one_sentence(
+def test_however_a_file_is_damaged_the_result_is_an_image_or_one_sentence(
     tmp_path: Path, name: str
 ) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (20, 20, 3), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine: resumed, checked, and never half in place."""
+"""Downloads from a local server: resumed, checked, and never put in place half-finished."""
 
 import hashlib
 import random
@@ -21,7 +21,7 @@ MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
 class Server(BaseHTTPRequestHandler):
-    """Serves CONTENT in the way that the path names, and remembers the ranges asked for."""
+    """Serves CONTENT in the manner that the path names, and records the requested ranges."""
 
     ranges: ClassVar[list[str | None]] = []
 
@@ -97,7 +97,7 @@ def _no_proxy_and_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def get(server: str, tmp_path: Path) -> Callable[..., Any]:
-    """Fetches the file in a certain way."""
+    """Fetches the file in the given manner."""
 
     def run(way: str, md5: str = MD5, progress: Callable[..., Any] | None = None) -> Path:
         url = f"{server}/{way}/file.tar.gz"
@@ -108,13 +108,13 @@ def get(server: str, tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def part(tmp_path: Path) -> Path:
-    """Where a download that is not finished lies."""
+    """Where an unfinished download is kept."""
     (tmp_path / "sub").mkdir()
     return tmp_path / "sub" / "file.tar.gz.part"
 
 
 def failure(call: Callable[..., Any]) -> str:
-    """The one sentence of a download that failed."""
+    """The one-sentence error of a failed download."""
     with pytest.raises(RunFailed) as error:
         call()
     assert "\n" not in str(error.value)
@@ -137,7 +137,7 @@ def test_a_file_arrives_whole_and_nothing_else_is_left(
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
 
 
-def test_a_file_that_is_there_is_neither_fetched_nor_touched(
+def test_an_existing_file_is_neither_fetched_nor_touched(
     get: Callable[..., Any], part: Path
 ) -> None:
     path = part.with_suffix("")
@@ -147,7 +147,7 @@ def test_a_file_that_is_there_is_neither_fetched_nor_touched(
     assert Server.ranges == []
 
 
-def test_a_download_goes_on_from_where_it_stopped(
+def test_a_download_resumes_where_it_stopped(
     get: Callable[..., Any], part: Path, tmp_path: Path
 ) -> None:
     part.write_bytes(CONTENT[:300_000])
@@ -159,13 +159,13 @@ def test_a_download_goes_on_from_where_it_stopped(
     assert left(tmp_path) == ["file.tar.gz"]
 
 
-def test_a_connection_that_ends_too_early_keeps_what_came_and_says_so(
+def test_a_connection_that_closes_early_keeps_what_arrived_and_says_so(
     get: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = failure(lambda: get("cut"))
-    assert "the connection ended 500,000 bytes too early" in text
+    assert "the connection closed 500,000 bytes early" in text
     assert text.endswith(
-        f"run the command again to go on from the 500,000 bytes in "
+        f"run the command again to resume from the 500,000 bytes in "
         f"{tmp_path / 'sub' / 'file.tar.gz.part'}"
     )
     assert left(tmp_path) == ["file.tar.gz.part"]
@@ -173,7 +173,7 @@ def test_a_connection_that_ends_too_early_keeps_what_came_and_says_so(
     assert Server.ranges == [None, "bytes=500000-"]
 
 
-def test_a_server_that_ignores_ranges_starts_the_file_anew(
+def test_a_server_that_ignores_ranges_starts_the_file_over(
     get: Callable[..., Any], part: Path
 ) -> None:
     part.write_bytes(b"x" * 300_000)
@@ -181,12 +181,12 @@ def test_a_server_that_ignores_ranges_starts_the_file_anew(
     assert Server.ranges == ["bytes=300000-"]
 
 
-def test_a_server_that_does_not_tell_the_length_will_do(get: Callable[..., Any]) -> None:
+def test_a_server_may_omit_the_length(get: Callable[..., Any]) -> None:
     assert get("no-length").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("length", ["abc", "-5", "1.5", "9" * 5000])
-def test_a_length_that_is_none_counts_as_unknown(
+def test_an_invalid_length_counts_as_unknown(
     get: Callable[..., Any], tmp_path: Path, length: str
 ) -> None:
     calls = []
@@ -196,14 +196,12 @@ def test_a_length_that_is_none_counts_as_unknown(
     assert left(tmp_path) == ["file.tar.gz"]
 
 
-def test_a_part_that_begins_nowhere_fails_by_its_checksum(
-    get: Callable[..., Any], part: Path
-) -> None:
+def test_a_range_without_a_start_fails_the_checksum(get: Callable[..., Any], part: Path) -> None:
     part.write_bytes(CONTENT[:1000])
-    assert "is not the file that was published" in failure(lambda: get("odd-range"))
+    assert "did not send the published file" in failure(lambda: get("odd-range"))
 
 
-def test_a_part_that_is_whole_already_is_put_in_place(
+def test_a_part_that_is_already_complete_is_put_in_place(
     get: Callable[..., Any], part: Path, tmp_path: Path
 ) -> None:
     part.write_bytes(CONTENT)
@@ -215,25 +213,25 @@ def test_a_wrong_checksum_is_one_sentence_and_leaves_nothing(
     get: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = failure(lambda: get("file", md5="0" * 32))
-    assert f"is not the file that was published (md5 {MD5}, not {'0' * 32})" in text
+    assert f"did not send the published file (md5 {MD5}, expected {'0' * 32})" in text
     assert text.endswith(
         f"try again, or put the file at {tmp_path / 'sub' / 'file.tar.gz'} yourself"
     )
     assert left(tmp_path) == []
 
 
-def test_a_part_of_another_file_fails_once_and_then_starts_anew(
+def test_a_part_of_another_file_fails_once_and_then_starts_over(
     get: Callable[..., Any], part: Path
 ) -> None:
     part.write_bytes(b"x" * 300_000)
-    assert "is not the file that was published" in failure(lambda: get("file"))
+    assert "did not send the published file" in failure(lambda: get("file"))
     assert get("file").read_bytes() == CONTENT
 
 
-def test_a_file_cut_off_without_a_length_is_found_by_its_checksum(
+def test_a_file_truncated_without_a_length_is_caught_by_its_checksum(
     get: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert "is not the file that was published" in failure(lambda: get("no-length-cut"))
+    assert "did not send the published file" in failure(lambda: get("no-length-cut"))
     assert left(tmp_path) == []
 
 
@@ -242,7 +240,7 @@ def test_a_web_page_is_recognised_and_not_kept(
     get: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:
     text = failure(lambda: get(way))
-    assert "answered with a web page instead of the file" in text
+    assert "sent a web page instead of the file" in text
     assert left(tmp_path) == []
 
 
@@ -256,14 +254,14 @@ def test_a_web_page_does_not_replace_half_a_download(
 
 
 @pytest.mark.parametrize(("way", "answer"), [("missing", "404 Not Found"), ("busy", "503")])
-def test_an_error_of_the_server_is_one_sentence(
+def test_a_server_error_is_one_sentence(
     get: Callable[..., Any], tmp_path: Path, way: str, answer: str
 ) -> None:
     assert f"answered {answer}" in failure(lambda: get(way))
     assert left(tmp_path) == []
 
 
-def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
     gone = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     gone.server_close()
     url = f"http://127.0.0.1:{gone.server_port}/x"
@@ -272,10 +270,8 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     assert "0 bytes in" in text
 
 
-def test_a_server_that_falls_silent_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_server_is_given_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts but never answers
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
         assert "timed out" in failure(lambda: fetch(Download(url, "x", MD5), tmp_path))

@@ -28,7 +28,7 @@ def differ(a: Episode, b: Episode) -> bool:
 
 @st.composite
 def requests(draw: Callable[..., Any]) -> tuple[Any, ...]:
-    """Arguments of a sampler that can be served, with classes of unequal sizes."""
+    """Valid sampler arguments, with classes of unequal sizes."""
     way = draw(st.integers(2, 6))
     shot = draw(st.integers(1, 5))
     queries = draw(st.integers(1, 4 * way))
@@ -68,7 +68,7 @@ def test_seed_and_number_fix_a_task(request_: tuple[Any, ...], number: int) -> N
     counts, *others = request_
     one = EpisodeSampler(store_of(counts), *others)
     other = EpisodeSampler(store_of(counts), *others)
-    other.task(number + 1)  # what was drawn before does not matter
+    other.task(number + 1)  # earlier draws do not matter
     assert_same(one.task(number), other.task(number))
 
 
@@ -82,7 +82,9 @@ def test_another_number_or_seed_gives_another_task(seed: int, number: int, balan
 
 
 @given(requests(), st.integers(0, 1000), st.integers(1, 4))
-def test_a_batch_is_its_tasks_one_by_one(request_: tuple[Any, ...], first: int, count: int) -> None:
+def test_a_batch_equals_its_tasks_one_by_one(
+    request_: tuple[Any, ...], first: int, count: int
+) -> None:
     counts, *others = request_
     sampler = EpisodeSampler(store_of(counts), *others)
     batch = sampler.batch(first, count)
@@ -127,7 +129,7 @@ def test_tasks_are_uniform_over_classes_and_over_images(balanced: bool) -> None:
     assert chi_square(first, np.full(8, tasks / 8)) < 24.3
 
     of_row = np.bincount(batch.support.ravel(), minlength=len(store.images))
-    expected = np.repeat(of_class * 2 / sizes, sizes)  # each image of a class alike
+    expected = np.repeat(of_class * 2 / sizes, sizes)  # equal within a class
     assert chi_square(of_row, expected) < 140  # 92 degrees of freedom, mean 92, deviation 13.6
 
     of_query = np.bincount(batch.query.ravel(), minlength=len(store.images))
@@ -153,7 +155,7 @@ def test_a_pinned_task_shows_that_the_stream_has_not_changed() -> None:
     assert {f: getattr(balanced, f)[0].tolist() for f in FIELDS} == GOLDEN_BALANCED
 
 
-def test_uniforms_are_the_doubles_that_numpy_makes_of_the_same_bits() -> None:
+def test_uniforms_are_the_doubles_that_numpy_makes_from_the_same_bits() -> None:
     ours = uniforms(bits(3, 1, 4), 1000)
     theirs = np.random.Generator(bits(3, 1, 4)).random(1000)
     np.testing.assert_array_equal(ours, theirs)
@@ -174,7 +176,7 @@ def test_labels_of_an_auxiliary_batch_are_the_classes_of_its_rows() -> None:
 def test_an_auxiliary_batch_is_uniform_over_images_and_fixed_by_seed_and_number() -> None:
     store = store_of([1, 5, 2, 9])
     rows, _ = auxiliary_batch(store, 17_000, seed=0, number=3)
-    # 16 degrees of freedom: beyond 39.3 once in 1000.
+    # With 16 degrees of freedom it exceeds 39.3 once in 1000.
     assert chi_square(np.bincount(rows, minlength=17), np.full(17, 1000)) < 39.3
     np.testing.assert_array_equal(rows, auxiliary_batch(store, 17_000, seed=0, number=3)[0])
     assert (rows != auxiliary_batch(store, 17_000, seed=0, number=4)[0]).any()
@@ -225,7 +227,7 @@ def test_a_task_needs_two_ways_a_shot_and_a_query(way: int, shot: int, queries: 
         EpisodeSampler(store_of([9] * 4), way, shot, queries, seed=0)
 
 
-# Written down once. If they must change, every published number and every resumed run changes too.
+# Recorded once. If these change, so does every published number and every resumed run.
 GOLDEN_POOLED = {
     "classes": [3, 2, 1],
     "support": [28, 32, 19, 16, 14, 7],

@@ -1,4 +1,4 @@
-"""`folder:PATH`: classes found, dealt to splits and decoded once; mistakes are one sentence."""
+"""`folder:PATH`: classes are found, split and decoded once; mistakes are one sentence."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def colour_of(label: int, number: int) -> tuple[int, int, int]:
 
 
 def make_folder(path: Path, counts: dict[str, int]) -> Path:
-    """A folder whose images are each of one colour that tells class and number."""
+    """A folder of single-colour images whose colour encodes class and number."""
     for label, (name, count) in enumerate(counts.items()):
         (path / name).mkdir(parents=True)
         for i in range(count):
@@ -44,7 +44,7 @@ def animals(tmp_path: Path) -> Path:
 
 
 def message(call: Callable[..., Any]) -> str:
-    """The one sentence of a user's mistake."""
+    """The one-sentence error for a user's mistake."""
     with pytest.raises(UserError) as error:
         call()
     assert "\n" not in str(error.value)
@@ -79,23 +79,23 @@ def test_a_hidden_folder_above_the_images_does_not_hide_them(tmp_path: Path) -> 
     assert len(class_files(path)["cat"]) == 2
 
 
-def test_a_folder_called_like_an_image_is_not_read_as_one(animals: Path) -> None:
+def test_a_folder_named_like_an_image_is_not_read_as_one(animals: Path) -> None:
     (animals / "cat" / "x.jpg").mkdir()
     assert [f.name for f in class_files(animals)["cat"]] == ["0.png", "1.png", "2.png"]
 
 
-def test_a_file_is_no_folder_of_classes(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.png").touch()
     text = f"{tmp_path / 'a.png'} is a file: give a folder with a sub-folder for each class"
     assert message(lambda: class_files(tmp_path / "a.png")) == text
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
-def test_what_is_left_out_is_counted_in_one_sentence(animals: Path, tmp_path: Path) -> None:
+def test_unused_files_are_counted_in_one_sentence(animals: Path, tmp_path: Path) -> None:
     used = [file for files in class_files(animals).values() for file in files]
     (animals / ".hidden").touch()
     (animals / "cat" / ".DS_Store").touch()
-    (animals / "linked").symlink_to(animals / "cat")  # a class by itself
+    (animals / "linked").symlink_to(animals / "cat")  # a class of its own
     assert left_out(animals, [*used, animals / "linked" / "0.png"]) == []
     (animals / "linked").unlink()
     for name in ("r.heic", "s.heic"):
@@ -104,8 +104,9 @@ def test_what_is_left_out_is_counted_in_one_sentence(animals: Path, tmp_path: Pa
     (animals / "cat" / "y.png").symlink_to(animals)
     (animals / "loose.png").touch()
     assert left_out(animals, used) == [
-        f"files below {animals}: 2 not named like images, such as r.heic; "
-        "2 links to folders or to nothing, such as y.png; 1 in no class, such as loose.png"
+        f"files under {animals}: 2 without an image extension, such as r.heic; "
+        "2 links to folders or to missing files, such as y.png; "
+        "1 outside any class folder, such as loose.png"
     ]
 
 
@@ -128,11 +129,11 @@ def test_a_class_folder_without_images_is_named(animals: Path) -> None:
     (animals / "bat").mkdir()
     (animals / "bat" / "notes.txt").touch()
     assert message(lambda: class_files(animals)).startswith(
-        f"class folder {animals / 'bat'} holds no image"
+        f"class folder {animals / 'bat'} has no images"
     )
 
 
-# Dealing classes to splits
+# Splitting the classes
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_a_class_folder_without_images_is_named(animals: Path) -> None:
         (3, (1, 1, 1)),
     ],
 )
-def test_a_seed_deals_64_16_and_20_percent_but_five_classes_for_val_and_test_if_it_can(
+def test_a_seed_splits_64_16_20_percent_with_five_classes_for_val_and_test_if_possible(
     tmp_path: Path, classes: int, sizes: tuple[int, int, int]
 ) -> None:
     names = [f"c{k:03}" for k in range(classes)]
@@ -170,7 +171,7 @@ def test_a_pinned_split_shows_that_published_splits_stay_the_same(tmp_path: Path
 def test_fewer_than_three_classes_cannot_be_split(tmp_path: Path) -> None:
     text = message(lambda: split_names(tmp_path, ["cat", "dog"], seed=0))
     assert text == (
-        f"{tmp_path} has 2 classes, a train/val/test split needs at least 3: add classes"
+        f"{tmp_path} has 2 classes, but a train/val/test split needs at least 3: add classes"
     )
 
 
@@ -220,7 +221,7 @@ def test_a_mistake_in_the_split_file_is_one_sentence(
     assert sentence.startswith(f"{animals / 'splits.toml'} {expected}")
 
 
-def test_a_split_file_that_is_no_text_is_one_sentence(animals: Path) -> None:
+def test_a_split_file_that_is_not_text_is_one_sentence(animals: Path) -> None:
     (animals / "splits.toml").write_bytes(b"\xff\xfe\x00")
     assert "is not valid TOML" in message(lambda: load_folder(animals, SIZE, 0))
 
@@ -248,7 +249,7 @@ def test_image_size_0_means_the_default(animals: Path) -> None:
     assert {s.images.shape[1:] for s in stores.values()} == {(84, 84, 3)}
 
 
-def test_progress_is_told_after_every_image(animals: Path) -> None:
+def test_progress_is_reported_after_every_image(animals: Path) -> None:
     calls = []
     load_folder(animals, SIZE, seed=0, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(i, 12) for i in range(1, 13)]
@@ -256,7 +257,7 @@ def test_progress_is_told_after_every_image(animals: Path) -> None:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were decoded, as it goes on."""
+    """The files decoded so far; it grows as decoding goes on."""
     paths: list[Path] = []
 
     def spying_decode(path: Path, size: int) -> Pixels:
@@ -314,7 +315,7 @@ def test_a_change_to_a_file_is_noticed(
 def test_another_size_or_folder_is_another_cache(animals: Path, decoded: list[Any]) -> None:
     load_folder(animals, SIZE, seed=0)
     assert load_folder(animals, 20, seed=0)["train"].image_size == 20
-    load_folder(animals, SIZE, seed=0)  # the one has not driven out the other
+    load_folder(animals, SIZE, seed=0)  # neither has evicted the other
     assert len(decoded) == 24
     shutil.copytree(animals, animals.parent / "copy")  # keeps times and sizes
     load_folder(animals.parent / "copy", SIZE, seed=0)
@@ -338,7 +339,7 @@ def test_a_damaged_image_is_named_and_nothing_is_cached(animals: Path, tmp_path:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has Unicode names only")
-def test_a_file_name_that_is_not_utf8_is_no_obstacle(animals: Path) -> None:
+def test_a_file_whose_name_is_not_utf8_is_read(animals: Path) -> None:
     name = os.fsdecode(b"caf\xe9.png")
     try:
         shutil.copy(animals / "cat" / "0.png", animals / "cat" / name)
@@ -348,7 +349,7 @@ def test_a_file_name_that_is_not_utf8_is_no_obstacle(animals: Path) -> None:
     assert sum(len(s.images) for s in stores.values()) == 13
 
 
-# Written down once: another split is another benchmark.
+# Recorded once: a different split is a different benchmark.
 GOLDEN_SPLIT = {
     "train": ["b", "c", "d", "i"],
     "val": ["a", "g", "h"],

@@ -1,4 +1,4 @@
-"""Omniglot: each drawing in its character and split, ink white, rotations as further classes."""
+"""Omniglot: each drawing in its class and split, white ink, rotations as further classes."""
 
 import os
 import zipfile
@@ -19,7 +19,7 @@ from tadam.errors import UserError
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Small archives in a data folder, and a cache of its own."""
+    """Small archives in a data folder with its own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(omniglot, "DRAWINGS", dict.fromkeys(omniglot.ARCHIVES, 6))
@@ -28,7 +28,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def message(call: Callable[..., Any]) -> str:
-    """The one sentence of a user's mistake."""
+    """The one-sentence error for a user's mistake."""
     with pytest.raises(UserError) as error:
         call()
     assert "\n" not in str(error.value)
@@ -80,7 +80,7 @@ def test_every_drawing_is_in_its_character_with_white_ink() -> None:
                 assert pixels.max() == 255
 
 
-def test_another_size_can_be_had() -> None:
+def test_another_size_can_be_loaded() -> None:
     stores = load_splits(DataConfig("omniglot", image_size=32))
     assert stores["test"].images.shape == (4, 32, 32, 1)
 
@@ -137,10 +137,10 @@ def test_missing_drawings_are_one_sentence(root: Path) -> None:
     write_omniglot(root, drawings=1)
     path = root / "omniglot" / "images_background.zip"
     text = message(lambda: load_splits(DataConfig("omniglot")))
-    assert text == f"{path} has 3 drawings, not 6: get it again"
+    assert text == f"{path} has 3 drawings, expected 6: download it again"
 
 
-def test_a_zip_with_a_name_that_leaves_its_folder_is_one_sentence(root: Path) -> None:
+def test_a_zip_with_a_name_that_escapes_its_folder_is_one_sentence(root: Path) -> None:
     path = root / "omniglot" / "images_background.zip"
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("../../evil.png", b"x")
@@ -155,7 +155,7 @@ def test_a_truncated_archive_is_one_sentence(root: Path) -> None:
     assert message(lambda: load_splits(DataConfig("omniglot"))).startswith(f"{path} is damaged")
 
 
-def test_a_drawing_that_is_no_image_is_one_sentence(
+def test_a_drawing_that_is_not_an_image_is_one_sentence(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = root / "omniglot" / "images_evaluation.zip"
@@ -171,7 +171,7 @@ def test_verifying_compares_the_drawings_however_they_are_zipped(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = omniglot.find(root)
-    assert [p.split(" holds")[0] for p in verify("omniglot")] == [str(path) for path in paths]
+    assert [p.split(" does not")[0] for p in verify("omniglot")] == [str(path) for path in paths]
     for path in paths:
         monkeypatch.setitem(omniglot.CONTENT, path.name, omniglot._digest(path))
         with zipfile.ZipFile(path) as archive:

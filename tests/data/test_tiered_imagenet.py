@@ -1,4 +1,4 @@
-"""tiered-ImageNet: each PNG of the pickles in its class, and what is wrong is one sentence."""
+"""tiered-ImageNet: each pickled PNG is in its class, and mistakes are one sentence."""
 
 import os
 import pickle
@@ -23,7 +23,7 @@ PUBLISHED = tiered_imagenet._EXPECTED
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small data set, and a cache of its own."""
+    """A small data set with its own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "data"))
     expected = {split: (len(names), 3 * len(names)) for split, names in TIERED_IMAGENET.items()}
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def message() -> str:
-    """The one sentence of a user's mistake, which verifying finds too."""
+    """The one-sentence error for a user's mistake, which verifying reports too."""
     with pytest.raises(UserError) as error:
         load_splits(CONFIG)
     text = str(error.value)
@@ -54,7 +54,7 @@ def test_every_image_is_in_its_class_and_split() -> None:
             assert (store.counts == 3).all()
 
 
-def test_another_size_can_be_had() -> None:
+def test_another_size_can_be_loaded() -> None:
     assert load_splits(DataConfig("tiered_imagenet", image_size=32))["val"].image_size == 32
 
 
@@ -90,12 +90,12 @@ def test_good_files_are_verified_and_counted(folder: Path, monkeypatch: pytest.M
     assert verify("tiered_imagenet") == []
     monkeypatch.setitem(tiered_imagenet._EXPECTED, "test", (2, 7))
     assert verify("tiered_imagenet") == [
-        f"test of {folder} has 2 classes and 6 images, not 2 and 7: get it again"
+        f"test of {folder} has 2 classes and 6 images, expected 2 and 7: download it again"
     ]
 
 
 @pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
-def test_verifying_reads_the_files_whatever_is_in_the_cache(folder: Path, name: str) -> None:
+def test_verifying_reads_the_files_even_if_they_are_cached(folder: Path, name: str) -> None:
     load_splits(CONFIG)
     content = (folder / name).read_bytes()
     damage(folder / name, content.find(b"IDAT") if b"IDAT" in content else 0)
@@ -130,7 +130,7 @@ def test_a_malicious_pickle_is_one_sentence(
 @pytest.mark.parametrize("name", ["val_images_png.pkl", "val_labels.pkl"])
 def test_a_truncated_pickle_is_one_sentence(folder: Path, name: str) -> None:
     (folder / name).write_bytes((folder / name).read_bytes()[:150])
-    assert message() == f"{folder / name} is damaged or cut off: delete it and get it again"
+    assert message() == f"{folder / name} is damaged or truncated: delete it and download it again"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_labels_of_something_else_are_one_sentence(
 ) -> None:
     path = folder / "val_labels.pkl"
     path.write_bytes(pickle.dumps(content))
-    assert message() == (f"{path} holds something else than tiered-ImageNet's labels: get it again")
+    assert message() == f"{path} does not hold tiered-ImageNet's labels: download it again"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_images_of_something_else_are_one_sentence(
 ) -> None:
     path = folder / "val_images_png.pkl"
     path.write_bytes(pickle.dumps(content))
-    assert message() == f"{path} is not a list of 3 PNG images: get it again"
+    assert message() == f"{path} is not a list of 3 PNG images: download it again"
 
 
 def test_a_png_that_is_damaged_is_one_sentence(folder: Path) -> None:

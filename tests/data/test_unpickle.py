@@ -1,4 +1,4 @@
-"""The restricted unpickler: others' arrays come out as they were, and nothing is ever run."""
+"""The restricted unpickler: other people's arrays come out unchanged, and nothing is ever run."""
 
 import collections
 import io
@@ -18,7 +18,7 @@ from tadam.errors import UserError
 
 
 def refusal(content: bytes) -> str:
-    """The one sentence with which a pickle is refused."""
+    """The one-sentence error that refuses a pickle."""
     with pytest.raises(UserError) as error:
         load_pickled_bytes(content, "cache.pkl")
     text = str(error.value)
@@ -39,7 +39,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS.keys())
-def test_an_array_comes_out_as_it_was(array: npt.NDArray[Any]) -> None:
+def test_an_array_comes_out_unchanged(array: npt.NDArray[Any]) -> None:
     for protocol in PROTOCOLS:
         got = load_pickled_bytes(pickle.dumps({"x": array}, protocol), "a")["x"]
         np.testing.assert_array_equal(got, array)
@@ -47,7 +47,7 @@ def test_an_array_comes_out_as_it_was(array: npt.NDArray[Any]) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_data_files_are_made_of_comes_out_as_it_was(protocol: int) -> None:
+def test_plain_data_comes_out_unchanged(protocol: int) -> None:
     value = {
         "class_dict": {"n01": [0, 1, 2], "n02": []},
         "label": np.float64(2.5),
@@ -84,7 +84,8 @@ def test_a_malicious_pickle_is_one_sentence_and_is_not_run(
         text = refusal(pickle.dumps(attack, protocol))
         assert name in text
         assert text.endswith(
-            "which no data file needs: nothing of it was run; delete it and get it from its makers"
+            "which no data file needs: none of it was run; delete it and "
+            "download it again from the official source"
         )
         assert not target.exists()
 
@@ -128,7 +129,7 @@ def test_numpy_itself_is_never_called_by_the_file(monkeypatch: pytest.MonkeyPatc
 def test_a_stand_in_cannot_be_changed_by_the_file() -> None:
     # GLOBAL numpy dtype, then BUILD with attributes for it
     content = b"\x80\x02cnumpy\ndtype\n}X\x05\x00\x00\x00_callK\x01sb."
-    assert "changes a function" in refusal(content)
+    assert "modifies a function" in refusal(content)
 
 
 def test_a_type_is_not_called_as_a_function() -> None:
@@ -146,7 +147,7 @@ GOOD = pickle.dumps({"data": np.arange(100, dtype=np.uint8), "labels": [1, 2, 3]
 def test_a_pickle_truncated_anywhere_is_one_sentence() -> None:
     for length in range(len(GOOD)):
         text = refusal(GOOD[:length])
-        assert text == "cache.pkl is damaged or cut off: delete it and get it again"
+        assert text == "cache.pkl is damaged or truncated: delete it and download it again"
 
 
 def test_an_array_whose_shape_does_not_fit_its_bytes_is_damaged() -> None:
@@ -165,13 +166,13 @@ def test_however_a_pickle_is_damaged_the_answer_is_a_value_or_one_sentence() -> 
             refusal(bytes(damaged))
 
 
-def test_a_length_beyond_the_file_does_not_take_that_much_memory() -> None:
+def test_a_length_beyond_the_file_does_not_allocate_that_much_memory() -> None:
     for length in (2**62, 2**35):
         huge = b"\x80\x04\x8e" + struct.pack("<Q", length) + b"x."
-        assert "damaged or cut off" in refusal(huge)
+        assert "damaged or truncated" in refusal(huge)
 
 
-def test_a_far_place_in_the_memo_does_not_take_memory() -> None:
+def test_a_high_memo_slot_does_not_allocate_memory() -> None:
     far = b"\x80\x02]r" + struct.pack("<I", 2**32 - 1) + b"."
     assert load_pickled_bytes(far, "a") == []
 
@@ -183,22 +184,22 @@ def test_a_list_that_holds_itself_a_million_times_over_is_walked_once() -> None:
     assert len(load_pickled_bytes(pickle.dumps(buffer), "a")) == 20
 
 
-def test_a_list_nested_a_hundred_thousand_deep_is_no_obstacle() -> None:
+def test_a_list_nested_a_hundred_thousand_deep_is_read() -> None:
     content = io.BytesIO()
     content.write(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".")
     assert isinstance(load_pickled_bytes(content.getvalue(), "a"), list)
 
 
-def test_a_file_that_asks_for_more_memory_than_there_is_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
     path.write_bytes(b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b"x.")
-    with pytest.raises(UserError, match=r"a.pkl asks for more memory than there is: it is damaged"):
+    with pytest.raises(UserError, match=r"a.pkl needs more memory than this machine has"):
         load_pickle(path, limit=100)
 
 
-def test_a_file_is_read_up_to_a_size(tmp_path: Path) -> None:
+def test_a_file_is_read_only_up_to_a_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
     path.write_bytes(GOOD)
     assert load_pickle(path, limit=len(GOOD))["labels"] == [1, 2, 3]
-    with pytest.raises(UserError, match="more than such a file can have"):
+    with pytest.raises(UserError, match="is implausibly large"):
         load_pickle(path, limit=len(GOOD) - 1)

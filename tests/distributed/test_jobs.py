@@ -1,4 +1,4 @@
-"""Jobs here: order, failures that stop no other, and one writer to a folder at a time."""
+"""Local jobs: order, failures that do not stop the others, and one writer per folder."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from tadam.distributed.jobs import Here, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, RunFailed, UserError
 
 
-def test_results_come_in_order_and_each_is_told_once() -> None:
+def test_results_come_in_order_and_each_is_reported_once() -> None:
     told: list[tuple[int, int]] = []
     jobs = [Job(f"job {x}", double, {"x": x}) for x in (3, 1, 2)]
     diary = Diary()
@@ -46,12 +46,12 @@ def test_a_failed_job_is_named_after_the_others_have_ended(
     with pytest.raises(kind, match=message):
         run_jobs(jobs, Here(diary), lambda *ended: told.append(ended))
     assert told == [(0, 2), (2, 6)]
-    assert "b failed, going on with the others" in diary.told
+    assert "b failed, continuing with the others" in diary.told
 
 
-def test_of_several_failures_the_first_is_told_and_the_others_named() -> None:
+def test_the_first_of_several_failures_is_explained_and_the_others_named() -> None:
     jobs = [Job(name, fail, {"error": RunFailed(f"{name} broke")}) for name in "abc"]
-    with pytest.raises(RunFailed, match=r"^a: a broke \(failed as well: b, c\)$"):
+    with pytest.raises(RunFailed, match=r"^a: a broke \(also failed: b, c\)$"):
         run_jobs(jobs, Here(Watcher()))
 
 
@@ -68,7 +68,7 @@ def test_an_interrupted_job_keeps_the_others_from_starting() -> None:
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process, that is busy with the folder `runs/x`."""
+    """Another process that is writing to the folder `runs/x`."""
     script = (
         "import sys, time, pathlib, tadam.distributed.jobs as j\n"
         "def hold(): print('held', flush=True); time.sleep(600)\n"
@@ -85,7 +85,7 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     job = Job("mine", double, {"x": 2}, tmp_path / "runs" / "x")
     for wait in (0.0, 0.2):
-        with pytest.raises(RunFailed, match=rf"^process {other.pid} of .* is still writing to"):
+        with pytest.raises(RunFailed, match=rf"^process {other.pid} on .* is still writing to"):
             job.run(wait)
 
 

@@ -1,4 +1,4 @@
-"""Two real processes over gloo: the same weights as one, a killed rank, shared evaluation."""
+"""Two real processes over gloo: same weights as one process, a killed rank, shared evaluation."""
 
 import json
 import os
@@ -32,8 +32,8 @@ TASKWISE = (
     "auxiliary.probability=0.6",
     "backbone.statistics=task",
 )
-#: `tadam`, but one of its processes dies in the middle of a run, and the other is told to end at
-#: the worst time: when it has noticed by itself and not yet said so.
+#: `tadam`, but one process dies in the middle of a run, and the other is told to stop at the worst
+#: time: after it has noticed and before it has said so.
 DIES = """
 import os, signal
 from tadam.cli.app import main
@@ -68,7 +68,7 @@ def train_arguments(images: Path, out: Path, *extra: str) -> list[str]:
 
 
 def start(commands: Sequence[Sequence[str]]) -> list[subprocess.Popen[str]]:
-    """Ranks of one machine as torchrun would start them, each with a command of its own."""
+    """Starts the ranks of one machine as torchrun would, each with its own command."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -104,7 +104,7 @@ def finish(processes: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def pair(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run folder of two processes that nothing happened to."""
+    """The run folder of two undisturbed processes."""
     out = tmp_path_factory.mktemp("runs") / "pair"
     command = train_arguments(images, out, *arguments(TASKWISE))
     (code, stdout, stderr), silent = finish(start([command, command]))
@@ -118,7 +118,7 @@ def assert_close(one: Path, other: Path, tolerance: float) -> None:
     first, second = load_file(one), load_file(other)
     assert first.keys() == second.keys()
     for name, tensor in first.items():
-        # Momentum holds gradients, which are larger than the steps that they make.
+        # Momentum holds gradients, which are larger than the steps they cause.
         allowed = 10 * tolerance if name.endswith("momentum_buffer") else tolerance
         torch.testing.assert_close(tensor, second[name], rtol=allowed, atol=allowed, msg=name)
 
@@ -135,14 +135,14 @@ def test_two_processes_learn_what_one_learns_from_all_tasks(
     for mine, other in zip(ours, theirs, strict=True):
         for key in other.keys() - {"seconds", "images_per_second", "gamma0", "beta0"}:
             assert mine[key] == pytest.approx(other[key], rel=1e-4, abs=1e-6), key
-    # steps with and without an auxiliary update were among them
+    # includes steps with and without an auxiliary update
     assert 0 < sum("auxiliary_loss" in record for record in ours) < STEPS
 
 
 def dying_run(
     images: Path, out: Path, size: int, restarts: int, rank: int
 ) -> subprocess.CompletedProcess[str]:
-    """A run under the real torchrun, one of whose processes dies at its first try."""
+    """A run under the real torchrun in which one process dies on the first attempt."""
     script = out.parent / "dies.py"
     script.write_text(DIES)
     torchrun = ["torch.distributed.run", "--standalone"]
@@ -158,7 +158,7 @@ def dying_run(
     )
 
 
-def test_a_killed_rank_is_noticed_and_the_run_goes_on_from_the_last_checkpoint(
+def test_a_killed_rank_is_noticed_and_the_run_resumes_from_the_last_checkpoint(
     images: Path, pair: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "killed"
@@ -166,14 +166,14 @@ def test_a_killed_rank_is_noticed_and_the_run_goes_on_from_the_last_checkpoint(
     stderr = process.stderr
     assert process.returncode == 0, stderr
     assert "error: rank 0 lost another process of this run" in stderr
-    assert f"going on after step 4 of {STEPS}" in stderr
+    assert f"resuming after step 4 of {STEPS}" in stderr
     assert "Traceback" not in stderr
     for name in ("last.safetensors", "best.safetensors"):
         assert_close(out / name, pair / name, 0.0)
     assert [r["step"] for r in read_log(out)] == [r["step"] for r in read_log(pair)]
 
 
-def test_a_restarted_process_goes_on_with_its_own_run_but_not_with_one_that_it_found(
+def test_a_restarted_process_resumes_its_own_run_but_not_one_that_it_found(
     images: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "killed"
@@ -181,14 +181,14 @@ def test_a_restarted_process_goes_on_with_its_own_run_but_not_with_one_that_it_f
     left = (out / "last.safetensors").read_bytes()
     found = dying_run(images, out, size=2, restarts=1, rank=0)
     assert found.returncode != 0
-    assert found.stderr.count("--resume") == 2, found.stderr  # also at the second attempt
+    assert found.stderr.count("--resume") == 2, found.stderr  # also on the second attempt
     assert (out / "last.safetensors").read_bytes() == left
     own = dying_run(images, tmp_path / "own", size=1, restarts=1, rank=0)
     assert own.returncode == 0, own.stderr
-    assert f"going on after step 4 of {STEPS}" in own.stderr
+    assert f"resuming after step 4 of {STEPS}" in own.stderr
 
 
-def test_sigterm_to_one_leaves_a_checkpoint_that_any_number_can_go_on_from(
+def test_sigterm_to_one_leaves_a_checkpoint_that_any_number_can_resume(
     images: Path, pair: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "stopped"
@@ -232,7 +232,7 @@ def test_tasks_that_cannot_be_shared_are_one_sentence(images: Path, tmp_path: Pa
 
 
 def agree(size: int, errors: dict[int, Exception]) -> list[Exception | None]:
-    """What each rank raises when some of them find errors."""
+    """The error each rank raises when some of them fail."""
 
     def rank(ranks: ThreadRanks) -> Exception | None:
         try:
@@ -256,14 +256,14 @@ def agree(size: int, errors: dict[int, Exception]) -> list[Exception | None]:
         ({1: MemoryError()}, RunFailed, "rank 1: out of memory"),
     ],
 )
-def test_a_mistake_that_one_process_finds_is_an_error_of_all(
+def test_an_error_on_one_process_is_an_error_on_all(
     errors: dict[int, Any], kind: type[Any], sentence: str
 ) -> None:
     raised = agree(3, errors)
     assert [(type(error), str(error)) for error in raised] == [(kind, sentence)] * 3
 
 
-def test_without_a_mistake_all_go_on() -> None:
+def test_without_an_error_all_continue() -> None:
     assert agree(3, {}) == [None] * 3
 
 
@@ -277,7 +277,7 @@ def test_one_process_of_each_machine_goes_first() -> None:
     in_threads(4, rank, on_each_machine=2)
 
 
-def test_alone_there_is_nobody_to_wait_for() -> None:
+def test_a_single_process_waits_for_nobody() -> None:
     tensor = torch.ones(2)
     ALONE.average([tensor])
     assert tensor.tolist() == [1.0, 1.0]

@@ -34,7 +34,7 @@ from tiny import SETTINGS, write_image_folder
 
 @pytest.fixture(scope="module", autouse=True)
 def _environment() -> Iterator[None]:
-    """What Ray reads when it is imported, so nothing in this file imports it before."""
+    """Sets what Ray reads on import, so nothing in this file may import it earlier."""
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
@@ -45,12 +45,12 @@ def _environment() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def address(_environment: None) -> Iterator[str]:
-    """Of a Ray with two workers, that this process is connected to."""
+    """Address of a two-worker Ray that this process is connected to."""
     from tadam.distributed import ray_pool
 
     ray = vars(ray_pool)["ray"]
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        # Its workers inherit what they would from a command in the background.
+        # Its workers inherit what a background command would pass on.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         ray.init(
             "local",
@@ -86,14 +86,14 @@ def recipe(images: Path) -> Config:
 
 @pytest.fixture(scope="module")
 def sequential(recipe: Config, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a sweep says without Ray."""
+    """The output of a sweep without Ray."""
     out = tmp_path_factory.mktemp("sequential")
     sweep_alpha(recipe, [1, 5], out)
     return facts(out)
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """A sweep's JSON without what may differ between two runs of it."""
+    """A sweep's JSON without the fields that may differ between two runs."""
     text = (folder / "sweep.json").read_text().replace(str(folder), "OUT")
     result: dict[str, Any] = json.loads(text)
     for point in (*result["points"], result["best"]):
@@ -128,13 +128,13 @@ def test_every_job_ends_once_though_a_worker_is_killed(
     for folder, n in zip(folders, deaths, strict=True):
         assert (folder / "story").read_text() == "death\n" * n + "end\n"
     notes = [text for text in diary.told if isinstance(text, str)]
-    again = "its worker died (WorkerCrashedError), starting it again"
+    again = "its worker died (WorkerCrashedError), restarting it"
     assert notes == [f"b: {again}"]
     assert sorted(tmp_path.iterdir()) == folders  # no lock is left
     assert capsys.readouterr().out == ""  # Ray has much to say
 
 
-def test_a_job_whose_workers_always_die_is_given_up_and_the_others_end(
+def test_a_job_whose_workers_keep_dying_is_given_up_and_the_others_end(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     told: list[tuple[int, int]] = []
@@ -145,7 +145,7 @@ def test_a_job_whose_workers_always_die_is_given_up_and_the_others_end(
         Job("fine", ray_jobs.double, {"x": 4}),
         Job("diverged", ray_jobs.fail, {"error": RunFailed("loss became nan")}),
     ]
-    message = r"^doomed: its worker died \(\w+\) 2 times \(failed as well: wrong, diverged\)$"
+    message = r"^doomed: its worker died \(\w+\) 2 times \(also failed: wrong, diverged\)$"
     with open_pool(cluster) as pool:
         with pytest.raises(RunFailed, match=message):
             run_jobs(jobs, pool, lambda *ended: told.append(ended))
@@ -155,7 +155,7 @@ def test_a_job_whose_workers_always_die_is_given_up_and_the_others_end(
     assert (folder / "story").read_text() == "death\n" * 2
 
 
-def test_a_sweep_on_ray_is_a_sweep_here_though_a_worker_is_killed(
+def test_a_sweep_on_ray_equals_a_local_one_though_a_worker_is_killed(
     cluster: Cluster,
     recipe: Config,
     sequential: dict[str, Any],
@@ -169,11 +169,11 @@ def test_a_sweep_on_ray_is_a_sweep_here_though_a_worker_is_killed(
     assert {**facts(tmp_path / "out"), "folder": "OUT"} == sequential
     assert sorted(point.alpha for point in points) == [1, 5]
     made = (tmp_path / "out" / "steps-alpha-5").read_text().split()
-    assert made == ["0", "1", "2", "3", "died", "4", "5"]  # went on from its checkpoint
+    assert made == ["0", "1", "2", "3", "died", "4", "5"]  # resumed from its checkpoint
     assert (tmp_path / "out" / "steps-alpha-1").read_text().split() == list("012345")
 
 
-def test_a_table_on_ray_is_a_table_here_though_a_worker_is_killed(
+def test_a_table_on_ray_equals_a_local_one_though_a_worker_is_killed(
     cluster: Cluster, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = tuple(s for s in SETTINGS if not s.startswith("episode.shot"))
@@ -199,11 +199,11 @@ def test_a_table_on_ray_is_a_table_here_though_a_worker_is_killed(
     assert there == here
     assert set(here) == {"euclidean", "cosine"}
     made = (tmp_path / "there" / "table2" / "steps-cosine-5shot-seed0").read_text().split()
-    assert made == ["0", "1", "2", "3", "died", "4", "5"]  # went on from its checkpoint
+    assert made == ["0", "1", "2", "3", "died", "4", "5"]  # resumed from its checkpoint
 
 
 class Impatient(Watcher):
-    """Presses Ctrl-C as soon as all of them run, and have written files of a certain kind."""
+    """Presses Ctrl-C once all jobs are running and have written files of a certain kind."""
 
     def __init__(self, folder: Path, pattern: str) -> None:
         self.folder, self.pattern = folder, pattern
@@ -213,7 +213,7 @@ class Impatient(Watcher):
             raise KeyboardInterrupt
 
 
-def test_ctrl_c_leaves_checkpoints_to_go_on_from(
+def test_ctrl_c_leaves_checkpoints_to_resume_from(
     cluster: Cluster, recipe: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tadam.training.sweep._train_point", ray_jobs.slow_train_point)
@@ -225,7 +225,7 @@ def test_ctrl_c_leaves_checkpoints_to_go_on_from(
     for run in (tmp_path / "alpha-1", tmp_path / "alpha-5"):
         _, _, state = read_tensors(run / "last.safetensors")
         assert 0 < state["counters"]["step"] == read_log(run)[-1]["step"] < 500
-        Job("free", ray_jobs.double, {"x": 1}, run).run()  # nobody writes to it any more
+        Job("free", ray_jobs.double, {"x": 1}, run).run()  # nobody is still writing to it
 
 
 def test_ctrl_c_stops_a_job_that_does_not_expect_it(
@@ -251,14 +251,14 @@ def test_a_job_gets_its_threads_the_folder_of_the_command_and_its_settings(
         assert run_jobs(jobs, pool) == [(2, str(tmp_path), "yes")]
 
 
-def test_a_worker_that_does_not_see_the_folder_says_so(
+def test_a_worker_that_cannot_see_the_folder_says_so(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unseen = Job("job", ray_jobs.double, {"x": 1}, tmp_path / "here" / "x")
     monkeypatch.setattr("tadam.distributed.ray_pool._offer", lambda job: None)
     with (
         open_pool(cluster) as pool,
-        pytest.raises(UserError, match=r"^job: .* does not see .*here: run folders must be on"),
+        pytest.raises(UserError, match=r"^job: .* cannot see .*here: run folders must be on"),
     ):
         run_jobs([unseen], pool)
 
@@ -278,7 +278,7 @@ def test_more_than_any_machine_has_is_pointed_out_or_refused(address: str) -> No
 
 
 @pytest.mark.parametrize("where", ["local", "address"])
-def test_a_command_prints_what_it_prints_here_and_leaves_nothing_behind(
+def test_a_command_prints_what_it_prints_without_ray_and_leaves_nothing_behind(
     where: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, _ = reproduce_lemma1(tmp_path / "here")
@@ -286,7 +286,7 @@ def test_a_command_prints_what_it_prints_here_and_leaves_nothing_behind(
     if where == "local":
         for name in [name for name in os.environ if name.startswith("RAY_")]:
             monkeypatch.delenv(name)
-    with tempfile.TemporaryDirectory() as temporary:  # short: Ray puts sockets into it
+    with tempfile.TemporaryDirectory() as temporary:  # short, because Ray puts sockets in it
         monkeypatch.setenv("TMPDIR", temporary)
         command = [sys.executable, "-m", "tadam", "reproduce", "lemma1", "--json", "--ray"]
         command += [address if where == "address" else where, "--out", str(tmp_path / "there")]
@@ -314,7 +314,7 @@ def web_page() -> Iterator[int]:
         ("ray://127.0.0.1:CLOSED", "^no connection to Ray at ray://127.0.0.1:.* refused$"),
         ("127.0.0.1:99999", "^no connection to Ray at 127.0.0.1:99999: "),
         ("no.such.host.invalid:6379", "^no connection to Ray at no.such.host.invalid:6379: "),
-        ("127.0.0.1:WEB", "^what answers at 127.0.0.1:.* is not Ray: give the port"),
+        ("127.0.0.1:WEB", "^the server at 127.0.0.1:.* is not Ray: give the port"),
     ],
 )
 def test_a_wrong_address_is_one_sentence_and_a_sweep_leaves_nothing_behind(

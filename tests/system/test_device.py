@@ -1,4 +1,4 @@
-"""Devices by name, where the images go, and bfloat16: what of the GPU's path a CPU can test."""
+"""Devices by name, where images go, and bfloat16: the parts of the GPU path a CPU can test."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ CUDA = torch.device("cuda")
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Pretends that this machine has so many GPUs and, if asked, MPS."""
+    """Pretends that this machine has `count` GPUs and, if asked, MPS."""
 
     def pretend(count: int, mps: bool = False) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
@@ -37,7 +37,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 @pytest.fixture
 def rank(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Pretends that torchrun started this process as that rank of four, two on each machine."""
+    """Pretends that torchrun started this process as rank `number` of four, two per machine."""
 
     def pretend(number: int) -> None:
         monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
@@ -69,9 +69,7 @@ def test_a_name_becomes_a_device(
 
 
 @pytest.mark.parametrize("name", ["cuda", "mps", "tpu", ""])
-def test_a_device_that_is_not_there_is_the_users_mistake(
-    gpus: Callable[..., Any], name: str
-) -> None:
+def test_a_missing_device_is_the_users_mistake(gpus: Callable[..., Any], name: str) -> None:
     gpus(0)
     with pytest.raises(UserError, match="device"):
         choose_device(name)
@@ -94,7 +92,7 @@ def test_more_processes_than_gpus_is_the_users_mistake(
     rank(0)
     choose_device("cuda")
     rank(3)
-    with pytest.raises(UserError, match="has 1 GPUs, one for each process: lower"):
+    with pytest.raises(UserError, match="has 1 GPUs and each process needs one: lower"):
         choose_device("cuda")
 
 
@@ -105,7 +103,7 @@ def test_mps_is_for_one_process(gpus: Callable[..., Any], rank: Callable[..., An
         choose_device("auto")
 
 
-def test_images_move_to_a_gpu_that_has_twice_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_move_to_a_gpu_with_twice_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 5000))
     assert images_fit(500, CUDA)
     assert not images_fit(501, CUDA)
@@ -124,7 +122,7 @@ def test_bfloat16_is_for_cuda_alone() -> None:
         assert not isinstance(mixed_precision(device_type), BFloat16Convolutions)
 
 
-def test_only_convolutions_lose_digits() -> None:
+def test_only_convolutions_lose_precision() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 3, 5, 5, generator=generator)
     weight = torch.randn(4, 3, 3, 3, generator=generator, requires_grad=True)
@@ -179,7 +177,7 @@ def test_training_in_bfloat16_gives_nearly_the_same_loss_and_gradients(
     assert F.cosine_similarity(gradient, exact_gradient, dim=0) > 0.9  # unrelated ones: 0
 
 
-def test_evaluation_keeps_all_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_keeps_full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model().eval()
     with torch.no_grad():
         exact = model(*task(), 2)
@@ -190,7 +188,7 @@ def test_evaluation_keeps_all_digits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("backbone", "size"), [("resnet12", 84), ("resnet12", 33), ("conv4", 84), ("conv4", 16)]
 )
-def test_shapes_without_a_number_being_computed(backbone: str, size: int) -> None:
+def test_shapes_are_right_without_computing_any_numbers(backbone: str, size: int) -> None:
     config = Config().with_settings([f"backbone.name={backbone}", "backbone.width=64"])
     with torch.device("meta"):
         model = Tadam.build(config, InputSpec(3, size, 60)).train()

@@ -1,4 +1,4 @@
-"""Writing files: the new content in one piece or the old one, and folders found where promised."""
+"""Writing files: all of the new content or the old, and folders found where promised."""
 
 import os
 import stat
@@ -18,8 +18,8 @@ def test_success_replaces_the_old_file_and_leaves_no_temporary(tmp_path: Path) -
     path.write_text("old")
     with files.replacing(path) as temporary:
         temporary.write_text("new")
-        assert path.read_text() == "old"  # until the block is done
-        assert temporary.parent == path.parent  # a rename works within one file system only
+        assert path.read_text() == "old"  # until the block ends
+        assert temporary.parent == path.parent  # renames work only within one file system
     assert path.read_text() == "new"
     assert os.listdir(tmp_path) == ["a.txt"]
 
@@ -38,7 +38,7 @@ def test_a_failing_block_leaves_the_old_file_and_no_temporary(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_failing_block_makes_no_file_where_there_was_none(tmp_path: Path) -> None:
+def test_a_failing_block_creates_no_new_file(tmp_path: Path) -> None:
     with pytest.raises(Failure), files.replacing(tmp_path / "a.txt"):
         raise Failure
     assert os.listdir(tmp_path) == []
@@ -84,13 +84,13 @@ def test_permissions_follow_the_umask(tmp_path: Path, umask: int, mode: int) -> 
     before = os.umask(umask)
     try:
         files.write_text(tmp_path / "a.txt", "x")
-        assert os.umask(umask) == umask  # reading it has not changed it
+        assert os.umask(umask) == umask  # reading it did not change it
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == mode
 
 
-def test_missing_folders_are_made(tmp_path: Path) -> None:
+def test_missing_folders_are_created(tmp_path: Path) -> None:
     files.write_text(tmp_path / "a" / "b" / "c.txt", "ä\n")
     assert (tmp_path / "a" / "b" / "c.txt").read_bytes() == "ä\n".encode()
 
@@ -108,7 +108,7 @@ def test_tests_never_use_the_users_own_cache(tmp_path_factory: pytest.TempPathFa
     assert files.cache_dir().name == "tadam"
 
 
-def test_data_is_looked_for_where_the_variable_says_else_in_the_cache(
+def test_the_variable_sets_the_data_folder_which_is_in_the_cache_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TADAM_DATA", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A process's place among others is what torchrun says, and nothing else."""
+"""A process's rank comes from torchrun and nothing else."""
 
 import pytest
 
@@ -12,13 +12,13 @@ VARIABLES = {
 }
 
 
-def test_torchrun_tells_a_process_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_reads_its_place_from_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     assert place() == Place(rank=5, size=8, local_rank=1, launched=True)
 
 
-def test_variables_that_a_cluster_left_lying_about_are_not_torchruns(
+def test_leftover_cluster_variables_are_ignored_without_torchrun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in VARIABLES.items():

@@ -1,1 +1,1 @@
-"""What `tadam bench` measures: speed, memory and their growth, as ratios from one run."""
+"""What `tadam bench` measures: speed, memory and how they scale, as ratios from one run."""

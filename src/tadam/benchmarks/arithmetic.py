@@ -1,7 +1,7 @@
 """Floating-point operations of the direct convolutions, two per multiply-add.
 
-Batch norm, FiLM, pooling, TEN and the metric are left out: together they multiply little. What a
-program really computes may be less, as Winograd's convolution multiplies up to four times less.
+Batch norm, FiLM, pooling, TEN and the metric are left out: together they add little. A program may
+actually compute less: Winograd convolution needs up to four times fewer multiplications.
 """
 
 from torch import nn
@@ -9,12 +9,12 @@ from torch import nn
 from tadam.config import Config
 from tadam.nn.backbones.resnet12 import ResNet12, ResNet12Config
 
-#: The gradients of input and weights cost one forward pass each.
+#: Input and weight gradients each cost as much as one forward pass.
 TRAINING_FACTOR = 3
 
 
 def forward_flops(network: ResNet12, image_size: int) -> int:
-    """Of one image through all convolutions, the 1x1 shortcuts included."""
+    """Operations for one image through all convolutions, including the 1x1 shortcuts."""
     total, side = 0, image_size
     for block in network.blocks:
         for layer in block.modules():
@@ -37,7 +37,7 @@ def step_images(config: Config, auxiliary: bool = True) -> int:
 
 
 def step_flops(config: Config, image_size: int, channels: int = 3) -> int:
-    """Of one training step of ResNet-12, forward and backward, the auxiliary update included."""
+    """Operations in one ResNet-12 training step with its auxiliary update, forward and backward."""
     assert isinstance(config.backbone, ResNet12Config)
     network = ResNet12.from_config(config.backbone, channels, image_size)
     return TRAINING_FACTOR * step_images(config) * forward_flops(network, image_size)

@@ -1,12 +1,12 @@
-"""Two runs side by side: what became slower, what faster."""
+"""Two runs side by side: what got slower and what got faster."""
 
 from dataclasses import dataclass
 
 from tadam.benchmarks.results import Measurement, Report
 
-#: Timings of one program differ by less than this between quiet runs.
+#: On a quiet machine, repeated timings of one program differ by less than this factor.
 NOISE = 1.10
-#: What must be the same for two runs to be compared without a warning.
+#: Fields that must match for two runs to be compared without a warning.
 _MACHINE = ("cpu", "cores", "threads", "core", "torch")
 
 
@@ -16,7 +16,7 @@ class Change:
 
     Attributes:
         ratio: new / old.
-        verdict: worse, better, or empty within 10%.
+        verdict: "worse", "better", or empty if within 10%.
     """
 
     old: Measurement
@@ -26,7 +26,7 @@ class Change:
 
 
 def compare(old: Report, new: Report) -> list[Change]:
-    """What both runs measured, in the new one's order."""
+    """The measurements that both runs have, in the new run's order."""
     changes = []
     for m in new.measurements:
         was = old.find(m.name, m.setting)

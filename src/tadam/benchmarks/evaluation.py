@@ -1,4 +1,4 @@
-"""Evaluation of many tasks, ours against the naive loop over tasks."""
+"""Evaluation on many tasks: ours against the naive loop over tasks."""
 
 import statistics
 import time
@@ -22,14 +22,14 @@ def _prepared(setup: Setup) -> tuple[Tadam, EpisodeSampler]:
 
 
 def our_seconds(setup: Setup, tasks: int) -> float:
-    """Of all tasks; runs in a worker, like the next."""
+    """Our time for all tasks; like `naive_seconds`, runs in a worker."""
     model, sampler = _prepared(setup)
     evaluate_tasks(model, sampler, 1, controls=False)  # warms up
     return evaluate_tasks(model, sampler, tasks, controls=False).seconds
 
 
 def naive_seconds(setup: Setup, first: int, count: int) -> list[float]:
-    """Of each task by itself."""
+    """The naive time of each task."""
     model, sampler = _prepared(setup)
     naive = NaiveTadam(model)
     times = []
@@ -43,16 +43,16 @@ def naive_seconds(setup: Setup, first: int, count: int) -> list[float]:
 def against_naive(
     setup: Setup, threads: int, tasks: int, conditioned_tasks: int, naive_tasks: int
 ) -> list[Measurement]:
-    """A model without and one with TEN: ours on all tasks, between two halves of a few naive ones.
+    """Measures a model without TEN and one with it; our turn falls between two halves of the naive.
 
-    The naive loop embeds every task's images anew, so its time is that of a task, times the tasks.
+    The naive loop embeds every task's images afresh, so its time grows linearly with the tasks.
 
     Args:
-        setup: Its store is that of a test split.
-        threads: Of both.
-        tasks: For ours, unconditioned.
-        conditioned_tasks: For ours, conditioned.
-        naive_tasks: Timed for the naive one, at least 2; the median is taken.
+        setup: Its store has the size of a test split.
+        threads: Threads of each process.
+        tasks: Tasks for ours, unconditioned.
+        conditioned_tasks: Tasks for ours, conditioned.
+        naive_tasks: Tasks timed for the naive loop, at least 2; the median is used.
     """
     half, measurements = naive_tasks // 2, []
     with Worker(threads) as ours, Worker(threads) as naive:
@@ -69,7 +69,7 @@ def against_naive(
                     f"width {setup.width}",
                     statistics.median(times) * count / seconds,
                     TIMES,
-                    note=f"{count} tasks; the naive time is that of {naive_tasks}, scaled linearly",
+                    note=f"{count} tasks; the naive time is scaled linearly from {naive_tasks}",
                     raw={"tasks": count, "seconds": seconds, "naive_seconds_of_a_task": times},
                 )
             )

@@ -1,4 +1,4 @@
-"""An exported file against the network it came from: images per second of both, in turn."""
+"""An exported file against the network it came from: images per second of each, in turn."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,11 @@ _BATCH = 32
 
 @dataclass(frozen=True)
 class Speeds:
-    """Images per second of both on the same images with as many threads.
+    """Images per second of each, on the same images with the same number of threads.
 
     Attributes:
-        ratio: How many times as fast onnxruntime is, by these speeds.
-        side: Of the images, in pixels: twice what the network takes.
+        ratio: Speed of onnxruntime relative to PyTorch.
+        side: Side of the images in pixels, twice the network's input size.
     """
 
     pytorch: float
@@ -36,9 +36,9 @@ def compare_speed(
     """Measures both from bytes to probabilities, preprocessing included.
 
     Args:
-        file: What was exported.
-        predictor: What it was exported from.
-        rounds: Turns of each.
+        file: The exported file.
+        predictor: The predictor it was exported from.
+        rounds: Turns for each.
         seconds: Length of a turn.
     """
     threads, side = torch.get_num_threads(), 2 * predictor.image_size

@@ -1,4 +1,4 @@
-"""The machine's own limit: its rate in a matrix product."""
+"""The machine's limit: its speed in a matrix product."""
 
 from functools import cache
 
@@ -18,12 +18,12 @@ def _matrices(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def gemm_seconds(size: int, seconds: float) -> float:
-    """Of a square fp32 matrix product; runs in a worker, like the next."""
+    """Time of one square fp32 matrix product; like `gemm_gflops`, runs in a worker."""
     a, b, out = _matrices(size)
     return shortest(lambda t: torch.mm(a, b, out=out), seconds)
 
 
 def gemm_gflops(size: int, seconds: float) -> float:
-    """Best rate of that product in 1e9 operations a second."""
+    """Best rate of that product, in 1e9 operations per second."""
     gemm_seconds(size, 0.0)  # warms up
     return 2 * size**3 / gemm_seconds(size, seconds) / 1e9

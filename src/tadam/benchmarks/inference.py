@@ -1,4 +1,4 @@
-"""Embedding images with a trained network, folded: ours against onnxruntime on the same network."""
+"""Embedding images with a folded network: ours against onnxruntime."""
 
 import tempfile
 from functools import cache, partial
@@ -17,7 +17,7 @@ from tadam.classify.export import installed, onnx_model, save, session
 from tadam.errors import RunFailed
 from tadam.system.allocator import keep_large_blocks
 
-#: Largest difference relative to the largest feature; Winograd's convolution rounds differently.
+#: Largest allowed difference, relative to the largest feature; Winograd rounds differently.
 _TOLERANCE = 1e-3
 
 Features = npt.NDArray[np.float32]
@@ -25,7 +25,7 @@ Features = npt.NDArray[np.float32]
 
 @cache
 def _folded(width: int) -> nn.Module:
-    """The benchmark's network with statistics and scales as training might leave them, folded."""
+    """The benchmark network, folded, with statistics and scales as training might leave them."""
     keep_large_blocks()
     net = network(width).eval()
     generator = torch.Generator().manual_seed(1)
@@ -40,20 +40,20 @@ def _folded(width: int) -> nn.Module:
 
 @torch.inference_mode()
 def our_seconds(width: int, image_size: int, seconds: float) -> float:
-    """Of a batch of images; runs in a worker, like all but the last."""
+    """Our time for a batch of images; runs in a worker."""
     net, images = _folded(width), random_images(image_size)
     return shortest(lambda t: net(images), seconds)
 
 
 @torch.inference_mode()
 def our_features(width: int, image_size: int) -> Features:
-    """(N, D)."""
+    """Our features, (N, D); runs in a worker."""
     features: Features = _folded(width)(random_images(image_size)).numpy()
     return features
 
 
 def export(width: int, image_size: int, file: Path) -> None:
-    """Writes the folded network as ONNX with any number of images."""
+    """Writes the folded network as ONNX, with a variable batch size."""
     example = random_images(image_size, count=2)
     save(onnx_model(_folded(width), example, "images", ["features"], {0: "count"}), file)
 
@@ -68,20 +68,20 @@ def _onnx_run(file: Path, threads: int, image_size: int) -> partial[list[Feature
 
 
 def onnx_seconds(file: Path, threads: int, image_size: int, seconds: float) -> float:
-    """Of the same batch in onnxruntime."""
+    """onnxruntime's time for the same batch; runs in a worker."""
     run = _onnx_run(file, threads, image_size)
     return shortest(lambda t: run(), seconds)
 
 
 def onnx_features(file: Path, threads: int, image_size: int) -> Features:
-    """(N, D)."""
+    """onnxruntime's features, (N, D); runs in a worker."""
     return _onnx_run(file, threads, image_size)()[0]
 
 
 def against_onnxruntime(
     width: int, image_size: int, threads: int, rounds: int, seconds: float
 ) -> Measurement:
-    """Both in turn, after a check that they give the same features."""
+    """Times both in turn, after checking that they give the same features."""
     where = f"width {width}"
     if not installed():
         note = "not run: pip install 'tadam-fewshot[export]'"

@@ -1,9 +1,9 @@
-"""Naive TADAM training and evaluation to measure ours against: the same maths, the obvious way.
+"""Naive TADAM training and evaluation as a baseline: the same maths, written the obvious way.
 
-Channels first, one forward pass per task, one image at a time from the store, one Python loop per
-thing that has parts. It covers what the benchmark runs: ResNet-12, Euclidean distance, TEN on all
-layers or none, no augmentation. Batch norm sees one task at a time here and all tasks of a step in
-ours, so in training the two agree exactly for one task and differ in statistics for more.
+Channels first, one forward pass per task, images loaded one by one, Python loops throughout. It
+covers what the benchmark runs: ResNet-12, Euclidean distance, TEN on all layers or none, no
+augmentation. Batch norm sees one task at a time here but all tasks of a step in ours, so training
+agrees exactly with one task per step and differs in batch statistics with more.
 """
 
 from collections.abc import Iterable
@@ -29,10 +29,10 @@ def swish(x: Tensor) -> Tensor:
 
 
 class NaiveTadam:
-    """The same network as a `Tadam`, as plain functions of its weights.
+    """The same network as a `Tadam`, written as plain functions of its weights.
 
     Args:
-        model: Where the weights are copied from, to be found under the same names.
+        model: Model to copy the weights from; they keep their names.
     """
 
     def __init__(self, model: Tadam) -> None:
@@ -136,7 +136,7 @@ def load_images(store: ImageStore, rows: Iterable[int]) -> Tensor:
 def sampled_logits(
     model: NaiveTadam, sampler: EpisodeSampler, number: int
 ) -> tuple[Tensor, Tensor]:
-    """Logits, (Q, K), and true labels, (Q,), of a sampler's task, its images loaded anew."""
+    """Logits, (Q, K), and true labels, (Q,), of task `number`, whose images are loaded afresh."""
     episode = sampler.task(number)
     logits = model.task_logits(
         load_images(sampler.store, episode.support[0]),
@@ -149,7 +149,7 @@ def sampled_logits(
 
 @torch.no_grad()
 def evaluate(model: NaiveTadam, sampler: EpisodeSampler, tasks: Iterable[int]) -> list[float]:
-    """The accuracy on each task, one task after the other; leaves the model in evaluation mode."""
+    """The accuracy on each task, one after another; leaves the model in evaluation mode."""
     model.training = False
     accuracies = []
     for number in tasks:
@@ -159,7 +159,7 @@ def evaluate(model: NaiveTadam, sampler: EpisodeSampler, tasks: Iterable[int]) -
 
 
 class NaiveTrainer:
-    """Trains a `NaiveTadam` by the recipe `Trainer` would follow, on the same episodes."""
+    """Trains a `NaiveTadam` with the recipe and episodes that `Trainer` would use."""
 
     def __init__(self, config: Config, model: Tadam, store: ImageStore) -> None:
         episode = config.episode
@@ -186,7 +186,7 @@ class NaiveTrainer:
         )
 
     def step(self, t: int) -> tuple[Tensor, Tensor]:
-        """Step t with an auxiliary update; the few-shot and the auxiliary loss."""
+        """Runs step t, with its auxiliary update; returns the few-shot and auxiliary losses."""
         auxiliary_loss = self.auxiliary_loss(t)
         self._update(self.auxiliary, auxiliary_loss, t)
         loss = self.few_shot_loss(t)

@@ -1,4 +1,4 @@
-"""The network alone: forward and forward + backward of a batch in training mode."""
+"""The network alone: forward, and forward + backward, on a batch in training mode."""
 
 from functools import cache, partial
 
@@ -19,14 +19,14 @@ NETWORK_BATCH = 64
 
 
 def random_images(size: int, count: int = NETWORK_BATCH) -> Tensor:
-    """Normalised images as the network gets them, (N, 3, H, W), channels last in memory."""
+    """Normalised network inputs, (N, 3, H, W), channels last in memory."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(count, 3, size, size, generator=generator)
     return images.contiguous(memory_format=torch.channels_last)
 
 
 def network(width: int) -> ResNet12:
-    """ResNet-12 in training mode, the same weights in every process."""
+    """ResNet-12 in training mode, with the same weights in every process."""
     result = ResNet12(width=width)
     initialise_convolutions(result, "he", torch.Generator().manual_seed(0))
     return result.train()
@@ -39,7 +39,7 @@ def _prepared(width: int, image_size: int) -> tuple[ResNet12, Tensor]:
 
 
 def pass_seconds(width: int, image_size: int, backward: bool, seconds: float) -> float:
-    """Of a batch through the network, gradients recorded, and back if asked; runs in a worker."""
+    """Time of a batch forward, with gradients recorded, and backward if asked; runs in a worker."""
     net, images = _prepared(width, image_size)
 
     def work(t: int) -> None:
@@ -55,7 +55,7 @@ def pass_seconds(width: int, image_size: int, backward: bool, seconds: float) ->
 def rates(
     width: int, image_size: int, threads: int, gemm_size: int, rounds: int, seconds: float
 ) -> list[Measurement]:
-    """Both passes as shares of the GEMM rate beside them, which takes turns with them."""
+    """Both passes as shares of the GEMM rate, which is measured in turn with them."""
     flops = {
         "gemm": 2.0 * gemm_size**3,
         FORWARD: NETWORK_BATCH * forward_flops(network(width), image_size),
@@ -71,7 +71,7 @@ def rates(
     speeds = {kind: [flops[kind] / t for t in times[kind]] for kind in variants}
 
     def share(kind: str) -> Measurement:
-        value = speedup(speeds["gemm"], speeds[kind])  # the median of the rounds' ratios
+        value = speedup(speeds["gemm"], speeds[kind])  # median of the per-round ratios
         raw = {"seconds": times[kind], "flops": flops[kind], "gemm_seconds": times["gemm"]}
         return Measurement("gemm", kind, f"width {width}", value, SHARE, raw=raw)
 

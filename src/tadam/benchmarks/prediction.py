@@ -1,4 +1,4 @@
-"""A fitted classifier: its predictions against a loop over images, and what fitting costs."""
+"""A fitted classifier: prediction against a loop over images, and the cost of fitting."""
 
 from contextlib import ExitStack
 from functools import cache, partial
@@ -22,9 +22,9 @@ from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.film import Film
 from tadam.system.allocator import keep_large_blocks
 
-#: Images that are classified; of the loop, which takes as long for each, only some are timed.
+#: Images classified; the loop takes equally long for each, so only some are timed.
 _IMAGES, _LOOPED = 256, 32
-#: Largest difference of a probability; Winograd's convolution rounds differently.
+#: Largest allowed difference in a probability; Winograd rounds differently.
 _TOLERANCE = 1e-3
 
 _Probabilities = npt.NDArray[np.float32]
@@ -44,7 +44,7 @@ def _task(setup: Setup) -> Task:
     keep_large_blocks()
     store = setup.store()
     model = setup.model(store).eval()
-    # As if trained: features that differ from image to image, and a TEN that changes something.
+    # As if trained: features differ between images, and TEN has an effect.
     initialise_convolutions(model.backbone, "he", torch.Generator().manual_seed(0))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -63,14 +63,14 @@ def _tensor(images: Pixels) -> Tensor:
 @cache
 def _fitted(setup: Setup) -> FewShotClassifier:
     task = _task(setup)
-    alpha = task.model.metric.alpha.item()  # the trained one, which the loop uses too
+    alpha = task.model.metric.alpha.item()  # the trained alpha, which the loop uses too
     return FewShotClassifier(task.model, alpha=alpha).fit(task.support, task.labels)
 
 
 @cache
 @torch.inference_mode()
 def _conditioned(setup: Setup) -> tuple[Film | None, Tensor]:
-    """FiLM and prototypes, (1, K, D), of the model as it was trained."""
+    """FiLM and prototypes, (1, K, D), of the unfolded model."""
     task = _task(setup)
     labels, support = torch.from_numpy(task.labels)[None], _tensor(task.support)
     film = task.model.film_from(task.model.embed(support)[None], labels, setup.classes)
@@ -80,7 +80,7 @@ def _conditioned(setup: Setup) -> tuple[Film | None, Tensor]:
 
 @torch.inference_mode()
 def looped(setup: Setup) -> _Probabilities:
-    """Probabilities of a few images, (n, K), one by one; runs in a worker, like what follows."""
+    """Probabilities of a few images, (n, K), one by one; like those below, runs in a worker."""
     model, (film, c) = _task(setup).model, _conditioned(setup)
     rows = []
     for image in _task(setup).images[:_LOOPED]:
@@ -90,22 +90,22 @@ def looped(setup: Setup) -> _Probabilities:
 
 
 def batched(setup: Setup) -> _Probabilities:
-    """Probabilities of all images by a fitted classifier, (N, K)."""
+    """Probabilities of all images from a fitted classifier, (N, K)."""
     return _fitted(setup).predict_proba(_task(setup).images)
 
 
 def loop_seconds(setup: Setup, seconds: float) -> float:
-    """Of an image in the loop."""
+    """Time per image in the loop."""
     return shortest(lambda t: looped(setup), seconds) / min(_LOOPED, len(_task(setup).images))
 
 
 def batch_seconds(setup: Setup, seconds: float) -> float:
-    """Of an image among many."""
+    """Time per image in batches."""
     return shortest(lambda t: batched(setup), seconds) / len(_task(setup).images)
 
 
 def fit_seconds(setup: Setup, seconds: float) -> float:
-    """Of fitting a classifier."""
+    """Time to fit a classifier."""
     task = _task(setup)
     classifier = FewShotClassifier(task.model)
     return shortest(lambda t: classifier.fit(task.support, task.labels), seconds)
@@ -113,19 +113,19 @@ def fit_seconds(setup: Setup, seconds: float) -> float:
 
 @torch.inference_mode()
 def pass_seconds(setup: Setup, seconds: float) -> float:
-    """Of the support set through the conditioned model, all at once."""
+    """Time to pass the support set through the conditioned model, all at once."""
     task, (film, _) = _task(setup), _conditioned(setup)
     support = _tensor(task.support)
     return shortest(lambda t: task.model.embed(support, film), seconds)
 
 
 def measure(setup: Setup, threads: int, rounds: int, seconds: float) -> list[Measurement]:
-    """Prediction and fitting, each in turn with what it is compared with.
+    """Times prediction and fitting, each in turn with its baseline.
 
     Args:
-        setup: Its classes and shots are those of the task.
-        threads: Of every process.
-        rounds: Turns.
+        setup: Sets the classes and shots of the task.
+        threads: Threads of each process.
+        rounds: Number of turns.
         seconds: Length of a turn.
     """
     where = f"width {setup.width}"
@@ -150,7 +150,7 @@ def measure(setup: Setup, threads: int, rounds: int, seconds: float) -> list[Mea
         where,
         speedup(times["batched"], times["looped"]),
         TIMES,
-        note=f"{_IMAGES} images, {task}; folded, in batches, against one by one, not folded",
+        note=f"{_IMAGES} images, {task}; folded and batched, against unfolded and one by one",
         raw={"seconds": times["batched"], "loop_seconds": times["looped"]},
     )
     fit = Measurement(
@@ -160,7 +160,7 @@ def measure(setup: Setup, threads: int, rounds: int, seconds: float) -> list[Mea
         speedup(times["pass"], times["fit"]),
         TIMES,
         lower_is_better=True,
-        note=f"{task}; in forward passes of the unfolded model over the support set",
+        note=f"{task}; measured in forward passes of the unfolded model over the support set",
         raw={"seconds": times["fit"], "pass_seconds": times["pass"]},
     )
     return [prediction, fit]

@@ -1,4 +1,4 @@
-"""What a run of `tadam bench` found, and its JSON."""
+"""The results of a `tadam bench` run, and their JSON form."""
 
 import json
 import math
@@ -10,23 +10,23 @@ from tadam.errors import UserError
 
 _FORMAT = "tadam bench 1"
 
-#: Units of a measurement: times as fast, a fraction of one, gigabytes of 1e9 bytes, seconds.
+#: Units of a measurement: speed ratio, fraction of one, gigabytes of 1e9 bytes, seconds.
 TIMES, SHARE, GIGABYTES, SECONDS = "x", "share", "GB", "s"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number that may be compared between runs and, if it is a ratio, between machines.
+    """One number to compare between runs and, if it is a ratio, between machines.
 
     Attributes:
-        part: Part of the benchmark that it belongs to.
+        part: Part of the benchmark it belongs to.
         name: What was measured.
-        setting: Where, such as `width 16`.
+        setting: Setting it was measured at, such as `width 16`.
         value: None if it could not be measured; `note` says why.
         unit: x, share, GB or s.
-        lower_is_better: For shares of time, for memory and for what is waited for.
-        note: What a reader must know.
-        raw: What the value was computed from: seconds, rates.
+        lower_is_better: True for shares of time, for memory and for waiting times.
+        note: Anything a reader must know.
+        raw: Numbers the value was computed from: seconds, rates.
     """
 
     part: str
@@ -40,7 +40,7 @@ class Measurement:
 
     @property
     def text(self) -> str:
-        """The value as people write it."""
+        """The value, formatted for people."""
         if self.value is None:
             return "-"
         if self.unit == SHARE:
@@ -54,10 +54,10 @@ class Report:
     """One run.
 
     Attributes:
-        machine: What the numbers depend on; `gemm_gflops` is measured.
+        machine: The machine it ran on, with its measured `gemm_gflops`.
         plan: Settings of the run.
-        measurements: In the order in which they are shown.
-        seconds: How long it took.
+        measurements: Measurements in display order.
+        seconds: How long the run took.
     """
 
     machine: dict[str, Any]
@@ -70,19 +70,19 @@ class Report:
         return {"format": _FORMAT, **asdict(self)}
 
     def find(self, name: str, setting: str) -> Measurement | None:
-        """The measurement of that name and setting, if it was made."""
+        """The measurement with that name and setting, if there is one."""
         chosen = [m for m in self.measurements if (m.name, m.setting) == (name, setting)]
         return chosen[0] if chosen else None
 
 
 def read_report(path: Path) -> Report:
-    """Reads what `tadam bench --json` wrote."""
+    """Reads the file that `tadam bench --json` wrote."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"no file {path} to compare with") from None
-    except (OSError, ValueError):  # no JSON, or no text at all
-        raise UserError(f"{path} is no JSON: give a file that 'tadam bench' wrote") from None
+        raise UserError(f"{path} does not exist: give the file of an earlier run") from None
+    except (OSError, ValueError):  # not JSON, or not even text
+        raise UserError(f"{path} is not JSON: give a file that 'tadam bench' wrote") from None
     try:
         if raw.pop("format") != _FORMAT:
             raise ValueError

@@ -1,4 +1,4 @@
-"""How long one waits before anything happens: importing us, and the command line's help."""
+"""Startup time: importing tadam, and showing the command line's help."""
 
 import statistics
 import subprocess
@@ -21,7 +21,7 @@ print(between - start, time.perf_counter() - between)
 
 
 def _run(*arguments: str) -> str:
-    """What a fresh Python prints."""
+    """Runs a fresh Python and returns its output."""
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise RunFailed(f"python {' '.join(arguments)} failed: {done.stderr.strip()[-200:]}")
@@ -29,20 +29,20 @@ def _run(*arguments: str) -> str:
 
 
 def import_seconds() -> tuple[float, float]:
-    """Of torch, and then of tadam with its classifier, which is more than `import tadam` alone."""
+    """Import time of torch, then of tadam with its classifier, more than plain `import tadam`."""
     torch, tadam = map(float, _run("-c", _IMPORT).split())
     return torch, tadam
 
 
 def help_seconds() -> float:
-    """Of `tadam --help`, Python's own start included."""
+    """Time of `tadam --help`, including Python's own startup."""
     start = time.perf_counter()
     _run("-m", "tadam", "--help")
     return time.perf_counter() - start
 
 
 def measure(rounds: int) -> list[Measurement]:
-    """Both, after a round that fills the disk's cache; the medians."""
+    """The median of each, after a round that fills the disk cache."""
     imports = [import_seconds() for _ in range(rounds + 1)][1:]
     helps = [help_seconds() for _ in range(rounds + 1)][1:]
     torch, tadam = (statistics.median(times) for times in zip(*imports, strict=True))

@@ -1,4 +1,4 @@
-"""The training step: against the naive one, its data share, its growth and its memory."""
+"""The training step: speed against the naive one, share spent on data, scaling and memory."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -22,17 +22,17 @@ NOT_BUILT = "the native core was not built, or TADAM_NATIVE=0 turned it off"
 
 
 def our_step_seconds(setup: Setup, seconds: float) -> float:
-    """Of one of our steps; runs in a worker, like the next three."""
+    """Time of one of our steps; like the next three, runs in a worker."""
     return shortest(our_trainer(setup).step, seconds)
 
 
 def naive_step_seconds(setup: Setup, seconds: float) -> float:
-    """Of a naive step."""
+    """Time of one naive step."""
     return shortest(naive_trainer(setup).step, seconds)
 
 
 def data_seconds(setup: Setup, seconds: float) -> float:
-    """Of drawing and augmenting the images of one of our steps."""
+    """Time to draw and augment the images of one of our steps."""
     trainer = our_trainer(setup)
     config, store, sampler = trainer.config, trainer.store, trainer.sampler
     seed, tasks = config.run.seed, config.episode.tasks
@@ -49,14 +49,14 @@ def data_seconds(setup: Setup, seconds: float) -> float:
 
 
 def step_peak_bytes(setup: Setup, steps: int) -> int | None:
-    """Largest resident memory of a process that makes a few of our steps."""
+    """Peak resident memory of a process that runs a few of our steps."""
     for t in range(steps):
         our_trainer(setup).step(t)
     return peak_bytes()
 
 
 def against_naive(setup: Setup, threads: int, rounds: int, seconds: float) -> list[Measurement]:
-    """Our step with the native core, in plain PyTorch, and the naive one, in turn."""
+    """Times our step with the native core, ours in plain PyTorch, and the naive one, in turn."""
     kinds = {"plain": our_step_seconds, "naive": naive_step_seconds}
     if native.available():
         kinds = {"native": our_step_seconds, **kinds}
@@ -79,7 +79,7 @@ def against_naive(setup: Setup, threads: int, rounds: int, seconds: float) -> li
 
 
 def data_share(setup: Setup, threads: int, seconds: float) -> Measurement:
-    """Share of our step that goes into sampling and augmentation, all of it switched on."""
+    """Share of our step spent on sampling and augmentation, with every augmentation on."""
     setup = replace(setup, augmented=True)
     with Worker(threads) as worker:
         worker(our_step_seconds, setup, 0.0)  # warms up
@@ -90,7 +90,7 @@ def data_share(setup: Setup, threads: int, seconds: float) -> Measurement:
 
 
 def growth_settings(base: Setup, values: Mapping[str, tuple[int, ...]]) -> dict[str, Setup]:
-    """The base, then all that differs from it in one size, by what to call it."""
+    """The base setup and its variants in one size each, by label."""
     settings = {"base": base}
     for size, choices in values.items():
         for value in choices:
@@ -101,7 +101,7 @@ def growth_settings(base: Setup, values: Mapping[str, tuple[int, ...]]) -> dict[
 
 
 def growth(name: str, setup: Setup, threads: int, seconds: float) -> Measurement:
-    """Our step at one setting; its value is a rate in GFLOP/s, which only the suite can judge."""
+    """Times our step at one setting; a rate in GFLOP/s, which the suite turns into a share."""
     with Worker(threads) as worker:
         worker(our_step_seconds, setup, 0.0)
         step = worker(our_step_seconds, setup, seconds)
@@ -111,10 +111,10 @@ def growth(name: str, setup: Setup, threads: int, seconds: float) -> Measurement
 
 
 def memory(setup: Setup, threads: int, steps: int = 2) -> Measurement:
-    """Largest resident memory of a fresh process that trains, Python and torch included."""
+    """Peak resident memory of a fresh training process, including Python and torch."""
     with Worker(threads) as worker:
         peak = worker(step_peak_bytes, setup, steps)
     where = f"width {setup.width}, {setup.image_size}x{setup.image_size}"
     value = peak / 1e9 if peak else None
-    note = "" if peak else "this system does not tell"
+    note = "" if peak else "this system does not report it"
     return Measurement("memory", MEMORY, where, value, GIGABYTES, lower_is_better=True, note=note)

@@ -1,4 +1,4 @@
-"""The whole benchmark: which measurements, how long each, and what they give together."""
+"""The whole benchmark: which measurements to make, for how long, and the combined report."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,21 +33,21 @@ class Plan:
     """What to measure, and for how long.
 
     Attributes:
-        threads: Of every measuring process.
-        widths: Filters of the first block.
-        parts: Some of `PARTS`.
-        rounds: Turns of the variants that are compared.
+        threads: Threads of each measuring process.
+        widths: Filters in the first block.
+        parts: A subset of `PARTS`.
+        rounds: Turns for each variant in a comparison.
         seconds: Length of a turn.
-        tasks: Evaluated of an unconditioned model; images that tasks share are embedded once, so
-            fewer would be another measurement.
-        conditioned_tasks: Evaluated of a conditioned one.
-        naive_tasks: Timed of the naive evaluation.
-        gemm_size: Side of the matrices whose product is the machine's limit.
-        base: The step whose cost grows.
-        sizes: How it grows: values of its fields.
+        tasks: Tasks to evaluate an unconditioned model on. Images shared by tasks are embedded
+            once, so the result depends on this number.
+        conditioned_tasks: Tasks to evaluate a conditioned model on.
+        naive_tasks: Tasks to time in the naive evaluation.
+        gemm_size: Side of the matrices whose product sets the machine's limit.
+        base: The step from which sizes are scaled.
+        sizes: Values to try for each field of `base`.
         memory: Steps whose memory is measured.
-        test_classes: Of the store that is evaluated on; FC100's test split has 20.
-        test_queries: Of a task that is evaluated.
+        test_classes: Classes in the evaluation store; FC100's test split has 20.
+        test_queries: Queries per evaluated task.
     """
 
     threads: int
@@ -92,7 +92,7 @@ def quick_plan(threads: int) -> Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """Measurements that are made in one go, and what to call them meanwhile."""
+    """Measurements made together, with a label for the progress display."""
 
     part: str
     label: str
@@ -133,12 +133,12 @@ def trials(plan: Plan) -> list[Trial]:
 def run(plan: Plan, progress: Callable[[str, int, int], None]) -> Report:
     """Measures everything in a plan.
 
-    The machine's GEMM rate is measured before, between and after, and the best is taken: a share of
-    it must not look good because something else ran at that moment.
+    The machine's GEMM rate is measured before, between and after the trials, and the best is used:
+    a share of it must not look good just because another program slowed the GEMM down.
 
     Args:
-        plan: What.
-        progress: Called with what comes next, measurements done and in all.
+        plan: What to measure.
+        progress: Called with (next label, trials done, total).
     """
     started = time.monotonic()
     todo = trials(plan)
@@ -159,7 +159,7 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> Report:
 
 
 def _results(trial: Trial) -> list[Measurement]:
-    """What a trial gives; one that fails must not take the others' results with it."""
+    """Runs a trial; if it fails, the other trials keep their results."""
     try:
         result = trial.work()
     except RunFailed as error:
@@ -170,7 +170,7 @@ def _results(trial: Trial) -> list[Measurement]:
 
 
 def as_shares(measurements: Sequence[Measurement], gemm: float) -> list[Measurement]:
-    """Rates in GFLOP/s become shares of the GEMM rate; the rest stays."""
+    """Converts rates in GFLOP/s to shares of the GEMM rate; leaves the rest unchanged."""
     return [
         replace(m, value=m.value / gemm, unit=SHARE, raw={**m.raw, "gflops": m.value})
         if m.unit == "GFLOP/s" and m.value is not None

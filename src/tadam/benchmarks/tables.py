@@ -1,4 +1,4 @@
-"""A benchmark's results as tables for a terminal of 80 columns or more."""
+"""Benchmark results as tables for a terminal of at least 80 columns."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ from tadam.benchmarks.targets import (
     TARGETS,
 )
 
-#: Rows of the table of times: label, measurement, and what of its raw numbers.
+#: Rows of the table of times: label, measurement, and the key in its raw numbers.
 _ABSOLUTE = (
     ("one step, native core", STEP_NATIVE, "seconds"),
     ("one step, plain PyTorch", STEP_PLAIN, "seconds"),
@@ -45,7 +45,7 @@ def machine_line(report: Report) -> str:
 
 
 def tables(report: Report) -> Iterator[Table | str]:
-    """All that a report has, and the notes that go with it."""
+    """Everything in a report, followed by its notes."""
     if any(m.name in TARGETS for m in report.measurements):
         yield _ratios(report)
     if any(m.name in {name for _, name, _ in _ABSOLUTE} for m in report.measurements):
@@ -80,7 +80,7 @@ def _ratios(report: Report) -> Table:
 
 
 def _judged(m: Measurement | None, target: float | None) -> Text:
-    """The value, green where the target is met and yellow where it is not."""
+    """The value, green if it meets the target and yellow if not."""
     if m is None or m.value is None or target is None:
         return Text(m.text if m else "-")
     met = m.value <= target if m.lower_is_better else m.value >= target
@@ -88,7 +88,7 @@ def _judged(m: Measurement | None, target: float | None) -> Text:
 
 
 def _target(name: str, widths: list[int]) -> str:
-    """Such as `2.0 2.2 2.5x`."""
+    """The targets at each width, such as `2.0 2.2 2.5x`."""
     numbers = [TARGETS[name].get(width) for width in widths]
     if not any(numbers):
         return ""
@@ -105,7 +105,7 @@ def _aim(name: str) -> str:
 def _absolute(report: Report) -> Table:
     """The times and rates behind the ratios."""
     widths = _widths(report)
-    table = Table(title="Times and rates, which only this machine can repeat")
+    table = Table(title="Times and rates, valid only for this machine")
     table.add_column("what", no_wrap=True)
     for width in widths:
         table.add_column(f"width {width}", justify="right")
@@ -117,7 +117,7 @@ def _absolute(report: Report) -> Table:
 
 
 def _amount(m: Measurement | None, key: str) -> str:
-    """A raw time, the shortest where there are many, or a rate."""
+    """A raw time, the shortest if there are several, or a rate."""
     value = m.raw.get(key) if m else None
     if value is None:
         return "-"
@@ -131,8 +131,9 @@ def _growth(report: Report) -> Table:
     base = report.plan["base"]
     table = Table(
         title=(
-            f"How a step's cost grows from width {base['width']}, {base['image_size']} pixels, "
-            f"{base['way']} ways, {base['shot']} shots, {base['queries']} queries"
+            f"How the cost of a step grows from width {base['width']}, "
+            f"{base['image_size']} pixels, {base['way']} ways, "
+            f"{base['shot']} shots, {base['queries']} queries"
         )
     )
     table.add_column("what differs")
@@ -151,7 +152,7 @@ def _growth(report: Report) -> Table:
 
 
 def comparison_table(changes: list[Change]) -> Table:
-    """Old, new and their ratio; what is worse by more than 10% stands out."""
+    """Old, new and their ratio, highlighting anything more than 10% worse."""
     table = Table(title="Compared with the earlier run")
     table.add_column("what")
     table.add_column("where")

@@ -1,4 +1,4 @@
-"""The names of what is measured at each width, and what we want of it, at 32x32 on two cores."""
+"""Names of the measurements, and their targets at each width, for 32x32 images on two cores."""
 
 FORWARD = "forward / GEMM rate"
 FORWARD_BACKWARD = "forward + backward / GEMM rate"
@@ -15,10 +15,10 @@ MEMORY = "peak memory of training"
 IMPORT = "import of tadam's classifier, beyond torch"
 HELP = "tadam --help"
 
-#: Which of them are percentages; the others say how many times as fast ours is.
+#: The measurements shown as percentages; the others are speed ratios.
 SHARES = (FORWARD, FORWARD_BACKWARD, DATA, STEP_SHARE)
 
-#: By name: the least (for shares of time and for fit the most) at each width.
+#: Minimum at each width, by name; for shares of time and for fit, the maximum.
 TARGETS: dict[str, dict[int, float]] = {
     FORWARD: {16: 0.7, 32: 1.3, 64: 1.7},
     FORWARD_BACKWARD: {16: 0.7, 32: 1.3, 64: 1.7},
@@ -32,13 +32,13 @@ TARGETS: dict[str, dict[int, float]] = {
     FIT: {16: 3.0, 32: 3.0, 64: 3.0},
 }
 
-#: Gigabytes that a step may need, by setting.
+#: Most gigabytes a step may need, by setting.
 MEMORY_TARGETS = {"width 64, 84x84": 6.0}
 
-#: Seconds that one may have to wait.
+#: Longest acceptable wait, in seconds.
 STARTUP_TARGETS = {IMPORT: 0.2, HELP: 1.0}
 
-#: What would be better still.
+#: Longer-term goals.
 AIMS = {
     FORWARD: 2.0,
     FORWARD_BACKWARD: 2.0,

@@ -1,7 +1,7 @@
-"""Fresh processes to measure in, and turns between them.
+"""Fresh processes to measure in, taking turns.
 
-The native core, the allocator's setting and peak memory belong to a whole process, so no two
-variants share one. Variants take turns, so that whatever else the machine does hits all alike.
+The native core, the allocator setting and peak memory are per process, so no two variants share a
+process. Variants take turns, so that other load on the machine affects them all alike.
 """
 
 import itertools
@@ -26,20 +26,20 @@ class Worker:
     """A process that runs one function at a time and ends with the `with` block.
 
     Args:
-        threads: Of PyTorch and the native core.
-        native: Whether the native core may be used there.
+        threads: Threads for PyTorch and the native core.
+        native: Whether it may use the native core.
     """
 
     def __init__(self, threads: int, native: bool = True) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, threads, native), daemon=True)
-        with _deaf_to_interruption():  # Ctrl-C is ours: we end the process then
+        with _deaf_to_interruption():  # we handle Ctrl-C and end the process ourselves
             self._process.start()
         other.close()
 
     def __call__(self, work: Callable[..., R], *arguments: object) -> R:
-        """Runs a function of a module there; what it raises is raised here."""
+        """Runs a module-level function in the process; its exceptions are raised here."""
         try:
             self._pipe.send((work, arguments))
             fine, result = self._pipe.recv()
@@ -64,7 +64,7 @@ class Worker:
 
 @contextmanager
 def _deaf_to_interruption() -> Iterator[None]:
-    """A process that starts meanwhile ignores Ctrl-C from its first moment on."""
+    """Makes any process started in the block ignore Ctrl-C from the beginning."""
     try:
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     except ValueError:  # not in the main thread
@@ -94,7 +94,7 @@ def _serve(pipe: Connection, threads: int, native: bool) -> None:
 
 
 def shortest(work: Callable[[int], object], seconds: float) -> float:
-    """Seconds of the shortest of the calls that fit into a time; there is at least one."""
+    """Time of the fastest call, repeating for about `seconds` and at least once."""
     times: list[float] = []
     for t in itertools.count():
         start = time.perf_counter()
@@ -108,11 +108,11 @@ def shortest(work: Callable[[int], object], seconds: float) -> float:
 def in_turn(
     variants: Mapping[str, Callable[[float], float]], rounds: int, seconds: float
 ) -> dict[str, list[float]]:
-    """The times of each variant, round by round, after a round that warms up.
+    """The times of each variant, round by round, after a warm-up round.
 
     Args:
-        variants: Functions from a time to measure for to the seconds of one call.
-        rounds: How many turns each has.
+        variants: Functions that measure for a given time and return the seconds of one call.
+        rounds: Turns for each.
         seconds: Length of a turn.
     """
     times: dict[str, list[float]] = {name: [] for name in variants}
@@ -125,5 +125,5 @@ def in_turn(
 
 
 def speedup(ours: Sequence[float], others: Sequence[float]) -> float:
-    """How many times as fast ours is: the median of the rounds' ratios."""
+    """How many times as fast ours is: the median of the per-round ratios."""
     return statistics.median(b / a for a, b in zip(ours, others, strict=True))

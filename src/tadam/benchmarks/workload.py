@@ -1,4 +1,4 @@
-"""What is measured on: random images in the shape of FC100 and the paper's training step."""
+"""The benchmark workload: random images of FC100's shape and the paper's training step."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +19,7 @@ _AUGMENT = {"flip": True, "crop_padding": 4, "brightness": 0.4, "contrast": 0.4,
 
 @dataclass(frozen=True)
 class Setup:
-    """Sizes of a step; the rest is the paper's: 2 tasks, an auxiliary batch of 64 in every step."""
+    """Sizes of a step; otherwise as in the paper: 2 tasks and an auxiliary batch of 64."""
 
     width: int = 16
     image_size: int = 32
@@ -32,7 +32,7 @@ class Setup:
     conditioned: bool = True
 
     def config(self) -> Config:
-        """The recipe of this step."""
+        """The recipe for this step."""
         return Config().updated(
             {
                 "episode": {"way": self.way, "shot": self.shot, "queries": self.queries},
@@ -51,16 +51,16 @@ class Setup:
         return ImageStore.from_counts(images, [self.images_per_class] * self.classes, names)
 
     def model(self, store: ImageStore) -> Tadam:
-        """With its initial weights."""
+        """A model with initial weights."""
         config = self.config()
         model = Tadam.build(config, InputSpec(3, self.image_size, self.classes))
         model.initialise(config, *store.channel_statistics(most=1000))
         return model
 
 
-@cache  # one per process: the turns of a measurement go on with the same trainer
+@cache  # one per process: all turns of a measurement share a trainer
 def our_trainer(setup: Setup) -> Trainer:
-    """Set up as `tadam train` does."""
+    """A trainer set up as in `tadam train`."""
     keep_large_blocks()
     store = setup.store()
     return Trainer(setup.config(), setup.model(store), store, torch.device("cpu"))
@@ -68,6 +68,6 @@ def our_trainer(setup: Setup) -> Trainer:
 
 @cache
 def naive_trainer(setup: Setup) -> NaiveTrainer:
-    """The same step, written the obvious way; glibc's allocator is left as it is."""
+    """The same step written the obvious way, with glibc's allocator unchanged."""
     store = setup.store()
     return NaiveTrainer(setup.config(), setup.model(store), store)

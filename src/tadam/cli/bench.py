@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tadam.cli.files import check_outputs
@@ -47,30 +46,25 @@ def bench(
     file = Path(json_file) if json_file not in (None, "-") else None
     check_outputs([file] if file else [], force)
 
+    from tadam.benchmarks.comparison import compare, differences
     from tadam.benchmarks.results import read_report
-    from tadam.benchmarks.suite import run
-    from tadam.benchmarks.tables import machine_line, tables
+    from tadam.benchmarks.tables import comparison_table, machine_line, tables
     from tadam.system.files import write_text
 
     plan = _plan(widths, threads, only, quick)
     old = read_report(compare_with) if compare_with else None
-    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(
-        *columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal
-    ) as bar:
-        task = bar.add_task("the machine's GEMM rate", total=None)
-        report = run(
-            plan,
-            lambda what, done, total: bar.update(
-                task, description=what, completed=done, total=total
-            ),
-        )
+    report = _measured(plan)
     console = err if json_file == "-" else out
     console.print(machine_line(report), soft_wrap=True)
     for part in tables(report):
         console.print(part)
-    if old and compare_with:
-        _print_comparison(console, old, report, compare_with)
+    if old:
+        for difference in differences(old, report):
+            console.print(f"not the same as in {compare_with}: {difference}", soft_wrap=True)
+        changes = compare(old, report)
+        console.print(comparison_table(changes))
+        if left_out := len(old.measurements) - len(changes):
+            console.print(f"only in {compare_with}: {left_out} more measurements", soft_wrap=True)
     if file:
         write_text(file, json.dumps(report.to_json(), indent=2) + "\n")
         console.print(f"written: {file}", soft_wrap=True)
@@ -78,16 +72,20 @@ def bench(
         print_json(report.to_json())
 
 
-def _print_comparison(console: Console, old: "Report", new: "Report", old_file: Path) -> None:
-    from tadam.benchmarks.comparison import compare, differences
-    from tadam.benchmarks.tables import comparison_table
+def _measured(plan: "Plan") -> "Report":
+    """Runs the benchmark under a progress bar."""
+    from tadam.benchmarks.suite import run
 
-    for difference in differences(old, new):
-        console.print(f"not the same as in {old_file}: {difference}", soft_wrap=True)
-    changes = compare(old, new)
-    console.print(comparison_table(changes))
-    if left_out := len(old.measurements) - len(changes):
-        console.print(f"only in {old_file}: {left_out} more measurements", soft_wrap=True)
+    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(
+        *columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal
+    ) as bar:
+        task = bar.add_task("the machine's GEMM rate", total=None)
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        return run(plan, show)
 
 
 def _plan(widths: str | None, threads: int | None, only: str | None, quick: bool) -> "Plan":

@@ -13,14 +13,13 @@ from tadam.errors import Interrupted, UserError
 from tadam.reports.terminal import print_json, progress_bar
 from tadam.system.interruption import interruption
 
+Classifier = Annotated[Path, typer.Argument(metavar="FILE.tadam", help="What 'tadam fit' wrote.")]
+Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Images, or folders of them.")]
+
 
 def predict(
-    classifier: Annotated[
-        Path, typer.Argument(metavar="FILE.tadam", help="What 'tadam fit' wrote.")
-    ],
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="Images, or folders of them.")
-    ],
+    classifier: Classifier,
+    paths: Paths,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for each image.")
     ] = None,

@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 from tadam.errors import UserError
 
-#: Bytes of a member beyond which an archive is refused; the largest we read has 149 MB.
+#: Largest member we accept, in bytes; the largest in any data set we read is 149 MB.
 MAX_MEMBER = 512 * 2**20
 
 
 class Member(NamedTuple):
-    """A file in an archive; `read` before asking for the next one."""
+    """A file in an archive; call `read` before moving on to the next one."""
 
     name: str
     read: Callable[[], bytes]
 
 
 def members(path: Path) -> Iterator[Member]:
-    """The files of a .zip, .tar, .tar.gz or .tgz, in the order in which they are stored."""
+    """The files in a .zip, .tar, .tar.gz or .tgz, in stored order."""
     return _zip_members(path) if path.suffix == ".zip" else _tar_members(path)
 
 
@@ -41,7 +41,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
 def _tar_members(path: Path) -> Iterator[Member]:
     with _reading(path), tarfile.open(path, "r|*") as archive:
         for info in archive:
-            is_link = not (info.isreg() or info.isdir())  # a device is as unwelcome
+            is_link = not (info.isreg() or info.isdir())  # devices are refused too
             _check(path, info.name, info.size, is_link)
             file = archive.extractfile(info) if info.isreg() else None
             if file:
@@ -51,14 +51,15 @@ def _tar_members(path: Path) -> Iterator[Member]:
 def _check(path: Path, name: str, size: int, is_link: bool) -> None:
     wrong = None
     if ".." in re.split(r"[/\\]", name) or re.match(r"[/\\]|[A-Za-z]:", name):
-        wrong = "a member that would leave its folder"
+        wrong = "a member that would escape its folder"
     elif is_link:
         wrong = "a link"
     elif size > MAX_MEMBER:
         wrong = f"a member of {size / 2**20:,.0f} MB"
     if wrong:
         raise UserError(
-            f"{path} holds {wrong}, {name!r}: it is not what was published; get it from its makers"
+            f"{path} contains {wrong}, {name!r}: it is not the published file; download it again "
+            "from the official source"
         )
 
 
@@ -72,7 +73,7 @@ def _guarded(path: Path, read: Callable[[], bytes]) -> Callable[[], bytes]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turns what a damaged archive raises into one sentence."""
+    """Turns the exceptions a damaged archive raises into one sentence."""
     try:
         yield
     except UserError:
@@ -83,9 +84,11 @@ def _reading(path: Path) -> Iterator[None]:
         zlib.error,
         EOFError,
         OSError,
-        RuntimeError,  # a password, a compression that is not known
+        RuntimeError,  # a password, or an unknown compression
         ValueError,
     ) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{path} cannot be opened: {error.strerror}") from None
-        raise UserError(f"{path} is damaged or cut off: delete it and get it again") from None
+        raise UserError(
+            f"{path} is damaged or truncated: delete it and download it again"
+        ) from None

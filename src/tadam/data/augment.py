@@ -1,4 +1,4 @@
-"""Random flips, shifts and colour changes for a whole batch at once, each image its own."""
+"""Random flips, shifts and colour changes: a whole batch at once, each image independently."""
 
 import numpy as np
 import torch
@@ -19,14 +19,14 @@ def augment(
     first: int = 0,
     total: int | None = None,
 ) -> Tensor:
-    """Changes each image at random, as a recipe says.
+    """Flips, shifts and recolours each image at random, as the recipe asks.
 
     Args:
         images: (N, H, W, C) uint8.
-        config: What to do to them.
-        source: Randomness.
-        first: Place of the first of them in a larger batch; each fares as it would there.
-        total: Size of that batch; N if not given.
+        config: Which changes, and how large.
+        source: Source of the random bits.
+        first: Index of the first image within a larger batch; each image changes as it would there.
+        total: Size of the larger batch; N by default.
 
     Returns:
         (N, C, H, W), channels last in memory; uint8, or float (0-255) if colours may change.
@@ -43,12 +43,12 @@ def augment(
 
 
 def _draws(source: np.random.PCG64, count: int) -> Tensor:
-    """Three uniforms for each image, (3, N); in doubles, so not on the device: MPS has none."""
+    """Three uniforms per image, (3, N); float64, so kept off the device: MPS has no float64."""
     return torch.from_numpy(uniforms(source, 3 * count).reshape(3, -1))
 
 
 def _shift_and_flip(images: Tensor, draws: Tensor, config: AugmentConfig) -> Tensor:
-    """Mirror and padded crop in one gather; the border is a reflection, so nothing is padded."""
+    """Flips and crops in one gather; indices reflect at the border, so no padding is needed."""
     pad = config.crop_padding
     dy = torch.floor(draws[0] * (2 * pad + 1)).long() - pad  # (N,)
     dx = torch.floor(draws[1] * (2 * pad + 1)).long() - pad
@@ -59,7 +59,7 @@ def _shift_and_flip(images: Tensor, draws: Tensor, config: AugmentConfig) -> Ten
     count, height, width, channels = images.shape
     rows = torch.arange(count)[:, None] * height + y  # (N, H)
     pixels = (rows[:, :, None] * width + x[:, None, :]).flatten()
-    # Whole pixels by one index: four times as fast as three indices.
+    # One flat index per pixel is four times as fast as indexing by image, row and column.
     chosen = images.reshape(-1, channels).index_select(0, to_device(pixels, images.device))
     return chosen.view_as(images)  # (N, H, W, C)
 

@@ -1,4 +1,4 @@
-"""What takes long to make, arrays above all, kept in the user's cache folder."""
+"""Keeps slow-to-make results, mostly arrays, in the user's cache folder."""
 
 import contextlib
 import hashlib
@@ -16,24 +16,24 @@ from tadam.data.store import ImageStore, split_stores
 from tadam.errors import UserError
 from tadam.system.files import cache_dir, replacing, write_text
 
-#: Arrays beyond this many bytes stay on disk, memory-mapped; smaller ones are held in memory.
+#: Arrays larger than this many bytes are memory-mapped; smaller ones are read into memory.
 LARGE = 2 * 2**30
 
 Counts = dict[str, dict[str, int]]
 
 
 def cache_path(name: str) -> Path:
-    """Where the array called `name` is kept."""
+    """Path of the cached array called `name`."""
     return cache_dir() / f"{name}.npy"
 
 
 def fingerprint(root: Path, files: Iterable[Path], *more: object) -> str:
-    """A name part that changes whenever a file is added, removed, replaced or moved.
+    """A key that changes whenever a file is added, removed, replaced or moved.
 
     Args:
-        root: Folder that all files are below.
-        files: What is read, in the order in which it is read.
-        more: Whatever else decides the pixels, such as the image size.
+        root: Folder that contains all the files.
+        files: The files to read, in order.
+        more: Anything else the pixels depend on, such as the image size.
     """
     digest = hashlib.sha256(repr(more).encode())
     for path in files:
@@ -50,12 +50,12 @@ def cached_stores(
     count: Callable[[], Counts],
     fill: Callable[[npt.NDArray[np.uint8]], None],
 ) -> dict[str, ImageStore]:
-    """One store per split, where even counting the images means much reading.
+    """One store per split, for data sets where even counting the images is slow.
 
     Args:
-        name: What the array is called, and the file of its counts.
+        name: Name of the array and of the file that holds its counts.
         image_shape: (H, W, C).
-        count: Finds the images of each class, by split and class name.
+        count: Counts the images, by split and class name.
         fill: Writes the images, (N, H, W, C), in the order of the counts.
     """
     counts = _cached_counts(name, count)
@@ -65,7 +65,7 @@ def cached_stores(
 
 def _cached_counts(name: str, count: Callable[[], Counts]) -> Counts:
     path = cache_dir() / f"{name}.json"
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # not there, or damaged
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # missing or damaged
         found = json.loads(path.read_text(encoding="utf-8"))
         return {s: {c: int(n) for c, n in classes.items()} for s, classes in found.items()}
     counts = count()
@@ -77,15 +77,15 @@ def _cached_counts(name: str, count: Callable[[], Counts]) -> Counts:
 def cached_array(
     name: str, shape: tuple[int, ...], fill: Callable[[npt.NDArray[np.uint8]], None]
 ) -> npt.NDArray[np.uint8]:
-    """The uint8 array called `name`, made by `fill` if it is not in the cache.
+    """The uint8 array called `name`, made by `fill` if it is not cached.
 
-    A cache that cannot be written (read-only home, full disk) costs a small array time, no more.
+    If the cache cannot be written (read-only home, full disk), a small array is made each time.
     """
     path = cache_path(name)
     size = int(np.prod(shape))
     mode: Literal["r"] | None = "r" if size > LARGE else None
-    # Not there, or damaged: make it anew. A damaged header raises nearly anything, from TokenError
-    # to BadZipFile.
+    # If it is missing or damaged, make it again. A damaged header raises nearly anything, from
+    # TokenError to BadZipFile.
     with contextlib.suppress(Exception):
         found = np.load(path, mmap_mode=mode, allow_pickle=False)
         if found.shape == shape and found.dtype == np.uint8:
@@ -98,7 +98,7 @@ def cached_array(
         return array
     path.parent.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(path.parent).free
-    if free < size + 2**30:  # a memory map on a full disk dies by signal, not by exception
+    if free < size + 2**30:  # a full disk kills a memory map with a signal, not an exception
         raise UserError(
             f"the decoded images need {size / 2**30:.1f} GB in {path.parent}, which has "
             f"{free / 2**30:.1f} GB free: make room, or choose a smaller image size"
@@ -107,5 +107,5 @@ def cached_array(
         file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         fill(file)
         file.flush()
-        del file  # Windows renames no file that is mapped
+        del file  # Windows cannot rename a mapped file
     return np.load(path, mmap_mode=mode, allow_pickle=False)  # type: ignore[no-any-return]

@@ -31,7 +31,7 @@ SOURCES = (
     OMNIGLOT_ROTATED,
     folder_source("folder:PATH"),
 )
-#: Shows how far something is, given its title.
+#: Takes a title and opens a progress bar.
 Bar = Callable[[str], AbstractContextManager[Progress]]
 
 
@@ -41,18 +41,18 @@ def _no_bar(title: str) -> Iterator[Progress]:
 
 
 def find_source(name: str) -> Source:
-    """The data set of this name, whether its files are there or not."""
+    """The data set called `name`, whether or not its files are present."""
     if name.startswith(FOLDER_PREFIX):
         return folder_source(name)
     for source in SOURCES:
         if source.name == name:
             return source
     known = ", ".join(source.name for source in SOURCES)
-    raise UserError(f"unknown data set {name!r}: known are {known}")
+    raise UserError(f"unknown data set {name!r}: choose one of {known}")
 
 
 def describe() -> list[dict[str, str]]:
-    """What each data set is, whose it is, and where it is or how to get it, in plain words."""
+    """Describes each data set in words: contents, licence, and where it is or how to get it."""
     root = data_dir()
     return [
         {
@@ -78,26 +78,26 @@ def _where(source: Source, root: Path) -> str:
 
 
 def is_resizable(name: str) -> bool:
-    """Whether this data set's images can be had at any size."""
+    """Whether this data set's images come at any size."""
     return find_source(name).resizable
 
 
 def load_splits(config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
-    """The three stores of the data set that `config` names.
+    """Loads the train, val and test stores of the data set that `config` names.
 
     Args:
         config: Name, image size and split seed.
-        progress: Called with (done, in all) while images are decoded.
+        progress: Called with (done, total) while images are decoded.
     """
     return _present(config.name).load(data_dir(), config, progress)
 
 
 def prepare(config: DataConfig, bar: Bar = _no_bar) -> dict[str, ImageStore]:
-    """Downloads a data set if it is not there and has an official source, and decodes it.
+    """Downloads a data set if it is missing and has an official source, then decodes it.
 
     Args:
         config: Name, image size and split seed.
-        bar: Given a title, shows a bar for as long as its context lasts.
+        bar: Takes a title; shows a progress bar while its context is open.
     """
     source, root = find_source(config.name), data_dir()
     if source.find and not source.find(root):
@@ -109,7 +109,7 @@ def prepare(config: DataConfig, bar: Bar = _no_bar) -> dict[str, ImageStore]:
 
 
 def load_split(config: DataConfig, split: str, progress: Progress | None = None) -> ImageStore:
-    """One store of the data set that `config` names."""
+    """Loads one split of the data set that `config` names."""
     if split not in SPLITS:
         raise UserError(f"unknown split {split!r}: choose one of {', '.join(SPLITS)}")
     return load_splits(config, progress)[split]

@@ -1,4 +1,4 @@
-"""Published checksums: whether a file is what its makers published."""
+"""Published checksums: whether a file is the one its authors published."""
 
 import hashlib
 from pathlib import Path
@@ -7,7 +7,7 @@ from tadam.errors import UserError
 
 
 def file_md5(path: Path) -> str:
-    """MD5 of a file, as hexadecimal digits: against accidents, not against attackers."""
+    """MD5 of a file in hexadecimal: guards against accidents, not attackers."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, _md5).hexdigest()
 
@@ -17,8 +17,8 @@ def require_md5(path: Path, expected: str) -> None:
     found = file_md5(path)
     if found != expected:
         raise UserError(
-            f"{path} is not the file that was published (md5 {found}, not {expected}): "
-            "delete it and get it again"
+            f"{path} is not the published file (md5 {found}, expected {expected}): "
+            "delete it and download it again"
         )
 
 

@@ -1,7 +1,7 @@
-"""`fc100` and `cifar_fs`: CIFAR-100's official Python files, all 600 images of a class together.
+"""`fc100` and `cifar_fs`: CIFAR-100's official Python files, with all 600 images of each class.
 
 FC100 (Oreshkin et al. 2018) splits by superclass, so that test classes are unlike training classes;
-CIFAR-FS (Bertinetto et al. 2019) splits the 100 classes at random, once and for all.
+CIFAR-FS (Bertinetto et al. 2019) is a fixed random split of the 100 classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from tadam.errors import UserError
 from tadam.system.progress import Progress
 
 _IMAGE_SIZE = 32
-_IMAGES_PER_CLASS = 600  # 500 of `train`, then 100 of `test`
+_IMAGES_PER_CLASS = 600  # 500 from `train`, then 100 from `test`
 _FOLDER = "cifar-100-python"
 _ARCHIVE = "cifar-100-python.tar.gz"
 #: As published.
@@ -38,7 +38,7 @@ _LARGEST_PICKLE = 512 * 2**20
 
 _Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
-#: In the order of the coarse labels; the fine labels are all classes in alphabetical order.
+#: Ordered by coarse label; the fine labels number all classes alphabetically.
 SUPERCLASSES = {
     "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
     "fish": ("aquarium_fish", "flatfish", "ray", "shark", "trout"),
@@ -92,7 +92,7 @@ CIFAR_FS_SPLITS = {
 
 
 def find(root: Path) -> list[Path]:
-    """The unpacked files if both are there, else the archive."""
+    """The unpacked files if both are present, else the archive."""
     unpacked = [root / _FOLDER / part for part in _PARTS]
     if all(path.is_file() for path in unpacked):
         return unpacked
@@ -105,7 +105,7 @@ def load(
     config: DataConfig,
     progress: Progress | None = None,
 ) -> dict[str, ImageStore]:
-    """One store per split; a class has its images of `train`, then those of `test`, in order."""
+    """One store per split; each class has its `train` images, then its `test` images, in order."""
     require_size(config, _IMAGE_SIZE)
     files = find(root)
     order = [name for names in splits.values() for name in names]
@@ -137,7 +137,8 @@ def read_classes(files: Sequence[Path], progress: Progress | None = None) -> npt
     counts = np.bincount(labels, minlength=len(FINE_LABELS))
     if not (counts == _IMAGES_PER_CLASS).all():
         raise UserError(
-            f"{files[0].parent} has not {_IMAGES_PER_CLASS} images of each class: get it again"
+            f"{files[0].parent} does not have {_IMAGES_PER_CLASS} images of every class: "
+            "download it again"
         )
     by_class = pixels[np.argsort(labels, kind="stable")]
     planes = by_class.reshape(len(FINE_LABELS), _IMAGES_PER_CLASS, 3, _IMAGE_SIZE, _IMAGE_SIZE)
@@ -164,12 +165,12 @@ def _read_archive(path: Path) -> list[_Batch]:
             name = f"{member.name} in {path}"
             batches[member.name] = _batch(load_pickled_bytes(member.read(), name), name)
     if len(batches) < len(_PARTS):
-        raise UserError(f"{path} lacks train and test of CIFAR-100: get it again")
+        raise UserError(f"{path} lacks CIFAR-100's train and test batches: download it again")
     return [batches[f"{_FOLDER}/{part}"] for part in _PARTS]
 
 
 def _batch(content: Any, name: str) -> _Batch:
-    """Pixels (N, 3072) and fine labels (N,) of an unpickled file, whatever it may hold."""
+    """Pixels (N, 3072) and fine labels (N,) of an unpickled file, which may contain anything."""
     try:
         pixels, labels = content["data"], np.array(content["fine_labels"], np.int64)
         known = labels.min() >= 0 and labels.max() < len(FINE_LABELS)
@@ -177,7 +178,7 @@ def _batch(content: Any, name: str) -> _Batch:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         ok = False
     if not ok:
-        raise UserError(f"{name} is not a batch of CIFAR-100: get it again")
+        raise UserError(f"{name} is not a CIFAR-100 batch: download it again")
     return pixels, labels
 
 
@@ -189,7 +190,7 @@ def _source(name: str, summary: str, splits: Mapping[str, Sequence[str]]) -> Sou
         images="60,000",
         size="32x32",
         licence="none stated (cite Krizhevsky 2009)",
-        layout=f"{_ARCHIVE} (or the train and test of {_FOLDER}/)",
+        layout=f"{_ARCHIVE} (or {_FOLDER}/ with train and test)",
         find=find,
         load=partial(load, splits),
         verify=verify,
@@ -201,5 +202,5 @@ def _source(name: str, summary: str, splits: Mapping[str, Sequence[str]]) -> Sou
     )
 
 
-FC100 = _source("fc100", "the paper's: CIFAR-100 split by superclass", FC100_SPLITS)
+FC100 = _source("fc100", "used in the paper: CIFAR-100 split by superclass", FC100_SPLITS)
 CIFAR_FS = _source("cifar_fs", "CIFAR-100 split at random by Bertinetto et al.", CIFAR_FS_SPLITS)

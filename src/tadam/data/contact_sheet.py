@@ -1,4 +1,4 @@
-"""A contact sheet: one row of images per class, with its name, as a PNG."""
+"""A contact sheet: a PNG with one row of images per class, labelled with the class name."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
-"""`cub`: Caltech-UCSD Birds-200-2011, from the folder or the archive as published.
+"""`cub`: Caltech-UCSD Birds-200-2011, read from the published archive or its unpacked folder.
 
-The folder cub holds `CUB_200_2011/images/` or `CUB_200_2011.tgz`. The classes are split as
-`cub/splits.toml` says, in the form that `folder:PATH` takes too, and without it as Chen et al.
-(2019) do: every other class for training, the rest for validation and test in turn.
+The folder `cub` holds `CUB_200_2011/images/` or `CUB_200_2011.tgz`. `cub/splits.toml`, in the same
+format as for `folder:PATH`, sets the split. Without it, classes are split as in Chen et al. (2019):
+every other class for training, the rest alternately for validation and test.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,23 +32,23 @@ File = TypeVar("File", Path, str)
 
 
 def find(root: Path) -> list[Path]:
-    """The folder of images, else the archive."""
+    """The image folder if present, else the archive."""
     return [p for p in (root / _FOLDER / _IMAGES, root / _FOLDER / _ARCHIVE) if p.exists()][:1]
 
 
 def split_classes(names: Sequence[str]) -> dict[str, list[str]]:
-    """The split of Chen et al., by the number with which a class's name begins, 1 to 200."""
+    """The split of Chen et al., by the number that starts each class name, 1 to 200."""
     splits: dict[str, list[str]] = {"train": [], "val": [], "test": []}
     for name in names:
         number = name.partition(".")[0]
         if not number.isdecimal():
-            raise UserError(f"cub has a folder {name!r}, no class such as 013.Bobolink: remove it")
+            raise UserError(f"cub folder {name!r} is not a class such as 013.Bobolink: remove it")
         splits[("test", "train", "val", "train")[int(number) % 4]].append(name)
     return splits
 
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
-    """One store per split, classes and images in the order of their names."""
+    """One store per split, classes and images sorted by name."""
     (found,) = find(root)
     size = config.image_size or _DEFAULT_IMAGE_SIZE
     if found.is_dir():
@@ -79,7 +79,7 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
-    """Reads and counts the images of a folder; an archive has a checksum. Then the splits."""
+    """Reads and counts the images in a folder, or checks the archive; then checks the split."""
     (found,) = find(root)
     problems: list[str] = []
     try:
@@ -89,8 +89,8 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
             problems = unreadable(files, progress)
             if (len(classes), len(files)) != (_CLASSES, _IMAGE_COUNT):
                 problems.append(
-                    f"{found} has {len(classes)} classes and {len(files):,} images, not "
-                    f"{_CLASSES} and {_IMAGE_COUNT:,}: get it again"
+                    f"{found} has {len(classes)} classes and {len(files):,} images, "
+                    f"expected {_CLASSES} and {_IMAGE_COUNT:,}: download it again"
                 )
             _dealt(root, classes)
         else:
@@ -104,27 +104,27 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
 
 
 def _dealt(root: Path, files: Mapping[str, list[File]]) -> dict[str, dict[str, list[File]]]:
-    """Files by class, dealt to the splits."""
+    """Groups the files of each class by split."""
     path = root / _FOLDER / SPLITS_FILE
     splits = read_splits(path, list(files)) if path.exists() else split_classes(list(files))
     return {split: {name: files[name] for name in names} for split, names in splits.items()}
 
 
 def _archived(path: Path) -> dict[str, list[str]]:
-    """The names of the images of every class in the archive, sorted."""
+    """Image names in the archive by class, sorted."""
     classes: dict[str, list[str]] = {}
     for name in sorted(member.name for member in members(path)):
         parts = PurePosixPath(name).parts
         if "/".join(parts[:-2]) == _IMAGES and not parts[-1].startswith("."):
             classes.setdefault(parts[-2], []).append(name)
     if not classes:
-        raise UserError(f"{path} has no {_IMAGES}: get it again")
+        raise UserError(f"{path} has no {_IMAGES}: download it again")
     return classes
 
 
 CUB = Source(
     name="cub",
-    summary="birds: Caltech-UCSD Birds-200-2011, the split of Chen et al.",
+    summary="birds: Caltech-UCSD Birds-200-2011, split by Chen et al.",
     classes="100/50/50",
     images="11,788",
     size="84x84 or any",

@@ -1,4 +1,4 @@
-"""An image of any common kind -> RGB uint8 pixels, square or whole, or a sentence on why not."""
+"""Decodes common image formats to RGB uint8 pixels, square or whole, or says why it cannot."""
 
 import contextlib
 import io
@@ -20,30 +20,30 @@ from tadam.errors import UserError
 
 Pixels = npt.NDArray[np.uint8]
 
-#: Part of every cache's key; bumped when decoding changes pixels.
+#: Part of every cache key; goes up when a change to decoding changes pixels.
 DECODER_VERSION = 2
-#: What a folder is searched for.
+#: File extensions to look for in a folder.
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
-#: What is read, whatever a file is called: Pillow knows more, and for some runs other programs.
-#: JPEG takes in the MPO of cameras with two lenses.
+#: Formats we read, whatever the file name. Pillow knows more, and runs other programs for some.
+#: JPEG covers MPO, which two-lens cameras write.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-#: Refused before decoding: a file of a few kilobytes may unfold to gigabytes.
+#: Larger images are refused before decoding: a few kilobytes can expand to gigabytes.
 MAX_PIXELS = 100_000_000
 MAX_BYTES = 512 * 2**20
-# Pillow warns of what is checked here. Not catch_warnings around each image: it is not safe in
-# threads, and would leave the whole program without warnings.
+# Pillow warns about things we check ourselves. catch_warnings around each image is not thread-safe
+# and could leave the whole program without warnings.
 warnings.filterwarnings("ignore", module=r"PIL\.")
-#: An image beyond this is made smaller by averaging whole pixels, which bounds the memory.
+#: Larger images are shrunk by averaging blocks of pixels, which bounds memory.
 LARGE_PIXELS = 16_000_000
-#: Decodes large images, one at a time. No lock in its place: malloc may keep for every thread what
-#: that thread has freed.
+#: Decodes large images one at a time. A lock would not do: malloc may hold on to freed memory
+#: separately for every thread.
 _one_thread = ThreadPoolExecutor(1)
-#: What colours are converted at a time: the copies that this takes stay small.
+#: Pixels whose colours are converted at a time, to keep temporary copies small.
 _BAND_PIXELS = 2**20
-#: Images that are decoded before more are read.
+#: Images read at a time; all are decoded before the next are read.
 _BATCH = 256
 _SIXTEEN_BIT_MODES = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
-#: EXIF's orientation -> what makes an image upright.
+#: EXIF orientation -> the transpose that makes the image upright.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -59,7 +59,7 @@ def decode(path: Path, size: int) -> Pixels:
     """Reads an image upright, on white if transparent, the centre square scaled to `size`.
 
     Returns:
-        (size, size, 3) uint8. Of an animation, the first frame.
+        (size, size, 3) uint8; the first frame of an animation.
     """
     _check_file(path)
     return _decoded(path, str(path), size, partial(_square, size=size))
@@ -69,25 +69,25 @@ def decode_upright(path: Path, size: int) -> Pixels:
     """Reads a whole image upright, on white if transparent.
 
     Args:
-        path: The image's file.
-        size: What it will be scaled to: a large JPEG is decoded at a lower scale, at least twice
-            this one.
+        path: The image file.
+        size: Size the caller will scale to. A large JPEG is decoded at reduced scale, but at least
+            twice this size.
 
     Returns:
-        (H, W, 3) uint8. Of an animation, the first frame.
+        (H, W, 3) uint8; the first frame of an animation.
     """
     _check_file(path)
     return _decoded(path, str(path), size, _whole)
 
 
 def upright(image: Image.Image, name: str) -> Pixels:
-    """An image that Pillow has opened already, as `decode_upright` gives it; left as it is."""
+    """Like `decode_upright`, for an image already open in Pillow, which is left unchanged."""
     with _one_sentence(name):
         return _whole(image)
 
 
 def decode_bytes(content: bytes, name: str, size: int) -> Pixels:
-    """Reads an image that is in memory already, as `decode` does; `name` is for errors."""
+    """Like `decode`, for an image already in memory; `name` appears in errors."""
     return _decoded(io.BytesIO(content), name, size, partial(_square, size=size))
 
 
@@ -99,8 +99,8 @@ def decode_into(
     """Fills the rows of an array in parallel.
 
     Args:
-        out: (N, H, W, C), gets every pixel.
-        jobs: As `decode_all` takes them.
+        out: (N, H, W, C), to be filled.
+        jobs: As for `decode_all`.
         progress: Called with (rows done, N).
     """
     for done, (row, pixels) in enumerate(decode_all(jobs), start=1):
@@ -110,11 +110,11 @@ def decode_into(
 
 
 def decode_all(jobs: Iterable[tuple[int, Callable[[], Pixels]]]) -> Iterator[tuple[int, Pixels]]:
-    """Rows and their pixels, made in parallel.
+    """Yields row numbers and pixels, decoded in parallel.
 
     Args:
-        jobs: Row, and what makes its pixels; asked for in order, a batch at a time, so that what is
-            read from an archive never piles up.
+        jobs: Row number and a function that returns its pixels. Consumed in order, a batch at a
+            time, so that bytes read from an archive never pile up.
     """
     remaining = iter(jobs)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -124,12 +124,12 @@ def decode_all(jobs: Iterable[tuple[int, Callable[[], Pixels]]]) -> Iterator[tup
 
 
 def _check_file(path: Path) -> None:
-    with contextlib.suppress(OSError):  # what cannot be opened is told of when it is opened
+    with contextlib.suppress(OSError):  # opening it will report the error
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise UserError(f"{path} is not a file: a pipe or a device holds no image")
+            raise UserError(f"{path} is a pipe or a device: give a regular image file")
         if found.st_size > MAX_BYTES:
-            raise UserError(f"{path} is larger than {MAX_BYTES // 2**20} MB: not an image we read")
+            raise UserError(f"{path} is larger than {MAX_BYTES // 2**20} MB: use a smaller image")
 
 
 def _decoded(
@@ -138,21 +138,21 @@ def _decoded(
     with _one_sentence(name), Image.open(source, formats=_FORMATS) as image:
         if image.width * image.height > MAX_PIXELS:
             raise Image.DecompressionBombError
-        # A progressive JPEG is in memory as a whole at whatever scale it is decoded.
+        # A progressive JPEG occupies its full memory whatever scale it is decoded at.
         alone = _is_large(image) and "progressive" in image.info
-        image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at a lower scale
+        image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at reduced scale
         if not alone and not _is_large(image):
             return finish(image)
         return _one_thread.submit(_finish_and_free, finish, image).result()
 
 
 def _finish_and_free(finish: Callable[[Image.Image], Pixels], image: Image.Image) -> Pixels:
-    with contextlib.closing(image):  # frees its memory before the next large image is decoded
+    with contextlib.closing(image):  # frees its memory before the next large image
         return finish(image)
 
 
 def _renew_thread() -> None:
-    """A process that was forked has none of its parent's threads."""
+    """Starts a new thread after a fork: a child has none of its parent's threads."""
     global _one_thread
     _one_thread = ThreadPoolExecutor(1)
 
@@ -167,7 +167,7 @@ def _is_large(image: Image.Image) -> bool:
 
 @contextlib.contextmanager
 def _one_sentence(name: str) -> Iterator[None]:
-    """Whatever Pillow raises in the block becomes a sentence about the image `name`."""
+    """Turns whatever Pillow raises in the block into one sentence about image `name`."""
     try:
         yield
     except UnidentifiedImageError:
@@ -175,14 +175,14 @@ def _one_sentence(name: str) -> Iterator[None]:
             f"{name} is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): "
             "remove or replace it"
         ) from None
-    except Image.DecompressionBombError:  # ours, or Pillow's for still larger ones
+    except Image.DecompressionBombError:  # ours, or Pillow's for even larger images
         raise UserError(
             f"{name} has more than {MAX_PIXELS:,} pixels: scale it down first"
         ) from None
     except MemoryError:
         raise
     except Exception as error:
-        # Its decoders raise nearly anything for damaged files; the system's own have a number.
+        # Decoders raise nearly anything for damaged files; only the system's errors have an errno.
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{name} cannot be opened: {error.strerror}") from None
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -190,7 +190,7 @@ def _one_sentence(name: str) -> Iterator[None]:
 
 
 def _square(image: Image.Image, size: int) -> Pixels:
-    image.load()  # may turn it
+    image.load()  # may rotate it
     enough = max(1, min(image.size) // (2 * size))
     small = _upright(image, min(_reduction(image), enough))
     resized = ImageOps.fit(small, (size, size), Image.Resampling.BICUBIC)
@@ -203,24 +203,24 @@ def _whole(image: Image.Image) -> Pixels:
 
 
 def scaled(pixels: Pixels, size: int) -> Pixels:
-    """(H, W, 3) pixels, their middle square at another size."""
+    """The centre square of (H, W, 3) pixels, scaled to (size, size, 3)."""
     return _square(Image.fromarray(pixels), size)
 
 
 def _reduction(image: Image.Image) -> int:
-    """How many pixels of a large image, across and down, become one."""
+    """Block size, in pixels across and down, that a large image is averaged over."""
     return math.ceil(math.sqrt(image.width * image.height / LARGE_PIXELS))
 
 
 def _upright(image: Image.Image, reduction: int) -> Image.Image:
-    """As EXIF says it is to be seen; RGB, or grey what is only grey, which is cheaper to scale."""
+    """Turns the image as EXIF asks; RGB, or L if it is grey, which is cheaper to scale."""
     opaque = _opaque(image, reduction)
     turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
     return opaque if turn is None else opaque.transpose(turn)
 
 
 def _opaque(image: Image.Image, reduction: int) -> Image.Image:
-    """On white, and reduced: a band after the other, so that no large copy is made."""
+    """Puts the image on white and reduces it, band by band to avoid a large copy."""
     is_float = image.mode == "F"
     white = max(1.0, max(_finite(band).max() for band in _bands(image))) if is_float else 65535.0
     parts = [_opaque_band(b, white).reduce(reduction) for b in _bands(image, reduction)]
@@ -235,7 +235,7 @@ def _opaque(image: Image.Image, reduction: int) -> Image.Image:
 
 
 def _bands(image: Image.Image, reduction: int = 1) -> Iterator[Image.Image]:
-    """The image in bands of so many rows that `reduction` divides them."""
+    """Horizontal bands of the image, each a multiple of `reduction` rows high."""
     rows = max(1, _BAND_PIXELS // max(1, image.width * reduction)) * reduction
     if rows >= image.height:
         yield image

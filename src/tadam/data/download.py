@@ -1,6 +1,6 @@
-"""Downloads: resumed where they stopped, checked against the published checksum, then put in place.
+"""Downloads a file: resumes, checks the published checksum, then moves it into place.
 
-What has arrived is kept beside the target as NAME.part until it is whole.
+Partial content is kept beside the target as NAME.part until it is complete.
 """
 
 import http.client
@@ -15,26 +15,26 @@ from tadam.errors import RunFailed
 from tadam.system.files import put_in_place
 from tadam.system.progress import Progress
 
-#: Seconds without a byte after which a server counts as gone.
+#: Seconds without a byte before we give up on a server.
 TIMEOUT = 30.0
 _CHUNK = 2**18
-_NUMBER = "[0-9]{1,18}"  # Python refuses to read one of thousands of digits
+_NUMBER = "[0-9]{1,18}"  # Python refuses to parse thousands of digits
 
 
 class _WebPage(Exception):
-    """A page to look at, where a file was asked for."""
+    """The server sent a web page instead of the file."""
 
 
 def fetch(download: Download, root: Path, progress: Progress | None = None) -> Path:
-    """Downloads a file into the data folder, unless it is there.
+    """Downloads a file into the data folder unless it is already there.
 
     Args:
-        download: What, from where, with which checksum.
+        download: The file's URL, path and checksum.
         root: The data folder.
-        progress: Called with (bytes that are here, bytes in all).
+        progress: Called with (bytes received, total bytes).
 
     Returns:
-        The file, whole and as published.
+        The path of the complete, verified file.
     """
     path = root / download.path
     if path.exists():
@@ -46,33 +46,33 @@ def fetch(download: Download, root: Path, progress: Progress | None = None) -> P
     except urllib.error.HTTPError as error:
         raise RunFailed(
             f"{download.url} answered {error.code} {error.reason}: "
-            f"try later, or put the file at {path} yourself"
+            f"try again later, or put the file at {path} yourself"
         ) from None
     except _WebPage:
         raise RunFailed(
-            f"{download.url} answered with a web page instead of the file: "
-            f"open it in a browser, and put the file at {path} yourself"
+            f"{download.url} sent a web page instead of the file: "
+            f"open it in a browser and save the file as {path}"
         ) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         here = part.stat().st_size if part.exists() else 0
         raise RunFailed(
             f"the download of {download.url} stopped ({reason}): run the command again "
-            f"to go on from the {here:,} bytes in {part}"
+            f"to resume from the {here:,} bytes in {part}"
         ) from None
     found = file_md5(part)
     if found != download.md5:
         part.unlink()
         raise RunFailed(
-            f"what {download.url} sent is not the file that was published (md5 {found}, not "
-            f"{download.md5}) and was deleted: try again, or put the file at {path} yourself"
+            f"{download.url} did not send the published file (md5 {found}, expected "
+            f"{download.md5}), so it was deleted: try again, or put the file at {path} yourself"
         )
     put_in_place(part, path)
     return path
 
 
 def _receive(url: str, part: Path, progress: Progress | None) -> None:
-    """Adds to the part file what it lacks."""
+    """Downloads the rest of the part file."""
     here = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "tadam", **({"Range": f"bytes={here}-"} if here else {})}
     request = urllib.request.Request(url, headers=headers)
@@ -80,12 +80,12 @@ def _receive(url: str, part: Path, progress: Progress | None) -> None:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and here:
-            return  # nothing is lacking; the checksum will tell
+            return  # already complete, or the checksum will fail
         raise
     with answer:
         if answer.headers.get_content_type() == "text/html":
             raise _WebPage
-        if _starts_at(answer) != here:  # the server ignores ranges: all over again
+        if _starts_at(answer) != here:  # the server ignores ranges: start over
             here = 0
         length = answer.headers.get("Content-Length", "")
         total = here + int(length) if re.fullmatch(_NUMBER, length) else 0  # 0: unknown
@@ -100,11 +100,11 @@ def _receive(url: str, part: Path, progress: Progress | None) -> None:
                     progress(here, max(total, here))
                 chunk = answer.read(_CHUNK)
     if here < total:
-        raise ConnectionError(f"the connection ended {total - here:,} bytes too early")
+        raise ConnectionError(f"the connection closed {total - here:,} bytes early")
 
 
 def _starts_at(answer: http.client.HTTPResponse) -> int:
-    """The first byte that a server sends: 0 unless it says otherwise."""
+    """Offset of the first byte of the answer: 0 unless the server says otherwise."""
     if answer.status != http.client.PARTIAL_CONTENT:
         return 0
     said = re.match(rf"bytes ({_NUMBER})-", answer.headers.get("Content-Range", ""))

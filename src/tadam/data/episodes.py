@@ -1,8 +1,8 @@
 """Episodes: task number t of a seed is a pure function of (seed, t).
 
-So a resumed run, a second rank and a repeated evaluation all see the same tasks, and nothing has to
-be stored to get there. Randomness comes from the raw bits of PCG64 alone, whose stream NumPy
-guarantees; `Generator.choice` and friends may change between versions.
+So a resumed run, a second rank and a repeated evaluation all see the same tasks with no state to
+store. All randomness comes from the raw bits of PCG64, a stream that NumPy guarantees;
+`Generator.choice` and friends may change between versions.
 """
 
 import copy
@@ -22,7 +22,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def bits(seed: int, stream: int, index: int) -> np.random.PCG64:
-    """The bit generator of item `index` of a stream."""
+    """The bit generator for item `index` of a stream."""
     return np.random.PCG64(np.random.SeedSequence([seed, stream, index]))
 
 
@@ -37,16 +37,16 @@ def uniforms(source: np.random.PCG64, count: int) -> npt.NDArray[np.float64]:
 
 
 def _shuffled(source: np.random.PCG64, count: int) -> Indices:
-    return np.argsort(_integers(source, count), kind="stable")  # quicker than by doubles
+    return np.argsort(_integers(source, count), kind="stable")  # faster than sorting doubles
 
 
 @dataclass(frozen=True)
 class Episode:
-    """T tasks as row numbers of an `ImageStore`.
+    """T tasks, as row numbers in an `ImageStore`.
 
     Attributes:
         classes: Classes of each task, (T, K).
-        support: Support images, class after class, (T, K*M).
+        support: Support images, class by class, (T, K*M).
         support_labels: 0..K-1, (T, K*M).
         query: Query images, (T, Q).
         query_labels: 0..K-1, (T, Q).
@@ -63,11 +63,11 @@ class EpisodeSampler:
     """Draws few-shot tasks uniformly from a store.
 
     Args:
-        store: Where the images are.
-        way: Classes in a task, K.
-        shot: Support images of a class, M.
-        queries: Query images of a task over all its classes, Q.
-        seed: With the task's number it fixes the task.
+        store: The images.
+        way: Classes per task, K.
+        shot: Support images per class, M.
+        queries: Query images per task, over all its classes, Q.
+        seed: Together with the task number, determines the task.
         balanced: Spread the queries evenly over the classes, instead of drawing them from the
             pooled remainder of the task's classes as the paper does.
         source: What to call the data in errors.
@@ -89,7 +89,7 @@ class EpisodeSampler:
         self._check(source)
 
     def starting_at(self, first: int) -> "EpisodeSampler":
-        """The same list of tasks without its first ones: task 0 of it is task `first` of this."""
+        """A sampler whose task 0 is this one's task `first`."""
         later = copy.copy(self)
         later._first = self._first + first
         return later
@@ -108,7 +108,7 @@ class EpisodeSampler:
                 f"{source} has {len(names)} classes, {self.way}-way tasks need {self.way}: "
                 "add classes, or lower the way (episode.way to train, `way` to evaluate)"
             )
-        # Every class must be able to serve its share; pooled queries need one image to be drawn.
+        # Any class may be drawn, so each must have enough; pooled queries need one spare image.
         needed = self.shot + (-(-self.queries // self.way) if self.balanced else 1)
         smallest = int(counts.argmin())
         if counts[smallest] < needed:
@@ -151,7 +151,7 @@ class EpisodeSampler:
         )
 
     def _query_share(self, source: np.random.PCG64) -> Indices:
-        """Queries of each class; what does not divide evenly goes to classes drawn at random."""
+        """Queries per class, (K,); the remainder goes to classes drawn at random."""
         share = np.full(self.way, self.queries // self.way)
         share[_shuffled(source, self.way)[: self.queries % self.way]] += 1
         return share
@@ -162,7 +162,7 @@ class EpisodeSampler:
 
 
 def stacked(episodes: Sequence[Episode]) -> Episode:
-    """The tasks of several episodes as one."""
+    """Concatenates the tasks of several episodes into one."""
     return Episode(
         *(
             np.concatenate([getattr(episode, f.name) for episode in episodes])
@@ -174,7 +174,7 @@ def stacked(episodes: Sequence[Episode]) -> Episode:
 def auxiliary_batch(
     store: ImageStore, size: int, seed: int, number: int
 ) -> tuple[Indices, Indices]:
-    """Rows and classes of `size` images drawn uniformly, with replacement, for co-training."""
+    """Rows and class indices of `size` images, drawn uniformly with replacement for co-training."""
     draws = uniforms(bits(seed, AUXILIARY, number), size)
     rows = np.floor(draws * len(store.images)).astype(np.int64)
     return rows, np.searchsorted(store.offsets, rows, side="right") - 1

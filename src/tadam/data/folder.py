@@ -1,7 +1,7 @@
-"""`folder:PATH`: a sub-folder per class, classes dealt to train, val and test.
+"""`folder:PATH`: one sub-folder per class, classes divided into train, val and test.
 
 The split comes from `PATH/splits.toml` (`train = ["cat", ...]`, `val = [...]`, `test = [...]`) if
-there is one, else from a seed: 64/16/20 percent, but at least 5 classes (or a third) each.
+it exists, else from a seed: 64/16/20 percent, but at least 5 classes (or a third) for val and test.
 """
 
 import tomllib
@@ -26,7 +26,7 @@ SPLITS_FILE = "splits.toml"
 
 
 def class_files(folder: Path) -> dict[str, list[Path]]:
-    """The image files of every class, classes and files sorted by name."""
+    """The image files of every class; classes and files are sorted by name."""
     if folder.is_file():
         raise UserError(f"{folder} is a file: give a folder with a sub-folder for each class")
     if not folder.is_dir():
@@ -44,18 +44,18 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
         if not files:
             kinds = ", ".join(sorted(EXTENSIONS))
             raise UserError(
-                f"class folder {folder / name} holds no image ({kinds}): fill or remove it"
+                f"class folder {folder / name} has no images ({kinds}): add some or remove it"
             )
     return classes
 
 
 def image_files(folder: Path) -> list[Path]:
-    """The image files below a folder, sorted."""
+    """All image files under a folder, sorted."""
     return sorted(f for f in folder.rglob("*") if _is_image(f, folder))
 
 
 def _is_image(path: Path, folder: Path) -> bool:
-    """Whether the name says so."""
+    """Judges by the name alone."""
     return named_like_image(path) and not _is_hidden(path, folder) and path.is_file()
 
 
@@ -65,12 +65,12 @@ def named_like_image(path: Path) -> bool:
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
-    """Such images are thumbnails and macOS's `._` doubles."""
+    """Hidden images are thumbnails and macOS's `._` files."""
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def left_out(folder: Path, used: Sequence[Path]) -> list[str]:
-    """At most one sentence: how much below a folder is not among the files in use, and why."""
+    """At most one sentence: which files under a folder are not used, and why."""
     folders = {file.parent for file in used}
     taken = {*used, *folders, *(parent for below in folders for parent in below.parents)}
     reasons: dict[str, list[str]] = {}
@@ -78,29 +78,30 @@ def left_out(folder: Path, used: Sequence[Path]) -> list[str]:
         if path in taken or _is_hidden(path, folder) or (path.is_dir() and not path.is_symlink()):
             continue
         if not path.is_file():
-            reason = "links to folders or to nothing"
+            reason = "links to folders or to missing files"
         else:
-            reason = "in no class" if named_like_image(path) else "not named like images"
+            is_image = named_like_image(path)
+            reason = "outside any class folder" if is_image else "without an image extension"
         reasons.setdefault(reason, []).append(path.name)
     if not reasons:
         return []
     counted = (f"{len(n)} {reason}, such as {n[0]}" for reason, n in reasons.items())
-    return [f"files below {folder}: {'; '.join(counted)}"]
+    return [f"files under {folder}: {'; '.join(counted)}"]
 
 
 def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list[str]]:
-    """Class names of train, val and test."""
+    """Class names by split: train, val and test."""
     path = folder / SPLITS_FILE
     if path.exists():
         return read_splits(path, names)
     if len(names) < 3:
         raise UserError(
-            f"{folder} has {len(names)} classes, a train/val/test split needs at least 3: "
+            f"{folder} has {len(names)} classes, but a train/val/test split needs at least 3: "
             "add classes"
         )
     order = np.argsort(uniforms(bits(seed, 0, 0), len(names)), kind="stable")
     shuffled = [names[i] for i in order]
-    # Of few classes, val and test get more than their share, so that 5-way tasks are possible.
+    # With few classes, val and test get more than their share, to make 5-way tasks possible.
     val, test = (max(round(share * len(names)), min(5, len(names) // 3)) for share in (0.16, 0.20))
     train = len(names) - val - test
     return {
@@ -111,7 +112,7 @@ def split_names(folder: Path, names: Sequence[str], seed: int) -> dict[str, list
 
 
 def read_splits(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
-    """The class names of train, val and test that a TOML file lists, all of them among `names`."""
+    """Reads the class names of train, val and test from TOML; all must be in `names`."""
     try:
         splits = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
@@ -123,9 +124,9 @@ def read_splits(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
     listed = [name for part in splits.values() for name in part]
     for name in listed:
         if name not in names:
-            raise UserError(f"{path} lists class {name!r}, which has no folder beside it")
+            raise UserError(f"{path} lists class {name!r}, which has no folder next to it")
         if listed.count(name) > 1:
-            raise UserError(f"{path} lists class {name!r} more than once: a class is in one split")
+            raise UserError(f"{path} lists class {name!r} more than once: keep it in one split")
     return splits
 
 
@@ -135,10 +136,10 @@ def load_folder(
     """Reads a folder into one store per split, decoding in parallel and caching the pixels.
 
     Args:
-        folder: Holds a sub-folder per class.
+        folder: Has one sub-folder per class.
         image_size: Side of the square images, 0 for the default.
-        seed: Deals the classes where no split file does.
-        progress: Called with (images decoded, images in all).
+        seed: Splits the classes if there is no split file.
+        progress: Called with (images decoded, total images).
     """
     files = class_files(folder)
     splits = split_names(folder, list(files), seed)
@@ -156,11 +157,11 @@ def load_files(
     """Reads image files, given by split and class, into one store per split.
 
     Args:
-        label: What to call the array in the cache.
-        root: Folder that all files are below.
-        files: The image files by split and class name.
+        label: Name of the array in the cache.
+        root: Folder that contains all the files.
+        files: Image files by split and class name.
         image_size: Side of the square images, 0 for the default.
-        progress: Called with (images decoded, images in all).
+        progress: Called with (images decoded, total images).
     """
     size = image_size or _DEFAULT_IMAGE_SIZE
     ordered = [p for classes in files.values() for paths in classes.values() for p in paths]
@@ -179,7 +180,7 @@ def load_files(
 
 
 def unreadable(files: Sequence[Path], progress: Progress | None = None) -> list[str]:
-    """One sentence for each file that is no image."""
+    """One sentence for each file that cannot be read as an image."""
     problems = []
     for i, path in enumerate(files):
         try:

@@ -1,12 +1,12 @@
-"""`mini_imagenet`: 100 classes of ImageNet, split by Ravi and Larochelle (2017), in three forms.
+"""`mini_imagenet`: 100 ImageNet classes, split by Ravi and Larochelle (2017), in three formats.
 
-Of these in the folder mini-imagenet, the first is read of which all three splits are there:
+The folder `mini-imagenet` is searched for these in turn; the first with all three splits is read:
 
-* `mini-imagenet-cache-{train,val,test}.pkl`, pixels and the rows of each class in a pickle;
-* `few-shot-{train,val,test}.npz`, pixels and targets, as the authors of TADAM made them;
-* `{train,val,test}.csv`, Ravi's lists of file names and labels, and the files in `images/`.
+* `mini-imagenet-cache-{train,val,test}.pkl`: pickles of pixels and each class's rows;
+* `few-shot-{train,val,test}.npz`: pixels and targets, as the authors of TADAM made them;
+* `{train,val,test}.csv`: Ravi's lists of file names and labels, with the files in `images/`.
 
-Ravi's split is in the files: which class is in which file.
+The file that a class is in gives its split.
 """
 
 import csv
@@ -42,7 +42,7 @@ _Part = tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]
 
 
 def find(root: Path) -> list[Path]:
-    """The files of the first form that is complete."""
+    """The files of the first complete format."""
     for form in FORMS:
         files = [root / _FOLDER / form.format(split) for split in SPLITS]
         if all(path.is_file() for path in files):
@@ -51,7 +51,7 @@ def find(root: Path) -> list[Path]:
 
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
-    """One store per split, classes in the order of their names."""
+    """One store per split, classes sorted by name."""
     files, size = find(root), config.image_size or _IMAGE_SIZE
     if files[0].suffix == ".csv":
         return load_files(config.name, root / _FOLDER, _listed(root), size, progress)
@@ -72,7 +72,7 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
-    """Reads every file, whatever the cache holds, and counts classes and images."""
+    """Reads every file, bypassing the cache, and counts classes and images."""
     problems: list[str] = []
     try:
         if find(root)[0].suffix == ".csv":
@@ -88,7 +88,7 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
 
 
 def _counts(root: Path, progress: Progress | None = None) -> Counts:
-    """Images of each class by split, from pickles or NumPy's archives."""
+    """Image counts by split and class, from the pickles or NumPy archives."""
     counts: Counts = {}
     for done, (split, path) in enumerate(zip(SPLITS, find(root), strict=True)):
         if progress:
@@ -119,13 +119,15 @@ def _read_npz(path: Path) -> _Part:
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > _LARGEST:
-                raise UserError(f"{path} unfolds to more than such a file can hold: get it again")
+                raise UserError(f"{path} expands to an implausible size: download it again")
         with np.load(path, allow_pickle=False) as content:
             pixels, targets = content["features"], content["targets"].astype(np.int64)
     except UserError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError):
-        raise UserError(f"{path} is damaged or cut off: delete it and get it again") from None
+        raise UserError(
+            f"{path} is damaged or truncated: delete it and download it again"
+        ) from None
     except MemoryError:
         raise out_of_memory(str(path)) from None
     except (KeyError, TypeError, ValueError):  # also pickled objects
@@ -148,7 +150,7 @@ def _checked(path: Path, pixels: Any, classes: dict[str, npt.NDArray[np.int64]])
 
 
 def _not_mini_imagenet(path: Path) -> UserError:
-    return UserError(f"{path} holds something else than mini-ImageNet at 84 pixels: get it again")
+    return UserError(f"{path} is not mini-ImageNet at 84 pixels: download it again")
 
 
 def _listed(root: Path) -> dict[str, dict[str, list[Path]]]:
@@ -156,7 +158,7 @@ def _listed(root: Path) -> dict[str, dict[str, list[Path]]]:
     folder = root / _FOLDER
     if not (folder / _IMAGES).is_dir():
         raise UserError(
-            f"{folder / _IMAGES} is not there: it is to hold the images that the CSVs list"
+            f"{folder / _IMAGES} does not exist: put the images that the CSVs list there"
         )
     present = set(os.listdir(folder / _IMAGES))
     listed: dict[str, dict[str, list[Path]]] = {}
@@ -170,12 +172,12 @@ def _listed(root: Path) -> dict[str, dict[str, list[Path]]]:
             raise UserError(f"{path} must be a CSV file with columns filename and label") from None
         for name, label in rows:
             if not label:
-                raise UserError(f"{path} has no label for {name!r}: get it again")
+                raise UserError(f"{path} has no label for {name!r}: download it again")
             if name not in present:
                 raise UserError(f"{path} lists {name!r}, which is not in {folder / _IMAGES}")
             classes.setdefault(label, []).append(folder / _IMAGES / name)
         if not classes:
-            raise UserError(f"{path} lists no image: get it again")
+            raise UserError(f"{path} lists no images: download it again")
         listed[split] = dict(sorted(classes.items()))
     _require_disjoint(folder, listed)
     return listed
@@ -188,14 +190,14 @@ def _require_disjoint(folder: Path, classes: "dict[str, dict[str, Any]]") -> Non
             if name in seen:
                 raise UserError(
                     f"class {name!r} is in {seen[name]} and in {split} of {folder}: "
-                    "a class is in one split"
+                    "keep it in one split"
                 )
             seen[name] = split
 
 
 MINI_IMAGENET = Source(
     name="mini_imagenet",
-    summary="the paper's: 100 classes of ImageNet (Ravi and Larochelle)",
+    summary="used in the paper: 100 ImageNet classes (Ravi and Larochelle)",
     classes="64/16/20",
     images="60,000",
     size="84x84 or any",

@@ -1,11 +1,11 @@
-"""`omniglot` and `omniglot_rotated`: handwritten characters of 50 alphabets, 20 drawings of each.
+"""`omniglot` and `omniglot_rotated`: handwritten characters from 50 alphabets, 20 drawings each.
 
-The split is the one of Vinyals et al. (2016) as Snell et al. (2017) published it: of the characters
-in alphabetical order, background before evaluation, the first 1200 are for training, five whole
-alphabets of these for validation, and the rest for test. `omniglot_rotated` takes each character
-turned by 90, 180 and 270 degrees for a class of its own, as both papers do.
+The split is that of Vinyals et al. (2016), as published by Snell et al. (2017). With characters in
+alphabetical order, background before evaluation, the first 1200 are for training, except five whole
+alphabets for validation; the rest are for test. `omniglot_rotated` adds each character turned by
+90, 180 and 270 degrees as further classes, as both papers do.
 
-Drawings are published as black ink on white; here ink is white (255) on black (0), so that most of
+The published drawings are black ink on white; here ink is white (255) on black (0), so that most of
 an image is zero.
 """
 
@@ -32,7 +32,7 @@ _DEFAULT_IMAGE_SIZE = 28
 _FOLDER = "omniglot"
 ARCHIVES = ("images_background.zip", "images_evaluation.zip")
 DRAWINGS = {"images_background.zip": 964 * 20, "images_evaluation.zip": 659 * 20}
-#: SHA-256 over the drawings, see `_digest`: the same however they are zipped.
+#: SHA-256 of the drawings (see `_digest`), independent of how they are zipped.
 CONTENT = {
     "images_background.zip": "07356096b8076fcf915341f8715e94822249e2a4d5b999fd2d0f6cf9ebffebd5",
     "images_evaluation.zip": "f5165eb5f20d18e13c6515650b69a42a2c0507506969d410ba5e4a1c572bd542",
@@ -44,7 +44,7 @@ _MD5 = {
 VAL_ALPHABETS = frozenset(
     {"Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhedruli_(Georgian)"}
 )
-FIRST_OF_TEST = "Gurmukhi/character42"  # and of the evaluation alphabets all that follow
+FIRST_OF_TEST = "Gurmukhi/character42"  # and every later character in the evaluation alphabets
 
 
 def split_of(archive: str, character: str) -> str:
@@ -55,13 +55,13 @@ def split_of(archive: str, character: str) -> str:
 
 
 def find(root: Path) -> list[Path]:
-    """Both archives if both are there."""
+    """Both archives, if both are present."""
     files = [root / _FOLDER / name for name in ARCHIVES]
     return files if all(path.is_file() for path in files) else []
 
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
-    """One store per split, of one channel; characters and drawings in the order of their names."""
+    """One single-channel store per split; characters and drawings are sorted by name."""
     files, size = find(root), config.image_size or _DEFAULT_IMAGE_SIZE
     key = f"{_FOLDER}-{fingerprint(root, files, DECODER_VERSION, size)}"
 
@@ -81,32 +81,33 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
 def load_rotated(
     root: Path, config: DataConfig, progress: Progress | None = None
 ) -> dict[str, ImageStore]:
-    """The same with four classes for every character."""
+    """Like `load`, with four classes per character."""
     return {split: store.rotated() for split, store in load(root, config, progress).items()}
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
-    """Compares all drawings with the published ones."""
+    """Checks that the drawings are the published ones."""
     problems = []
     for done, path in enumerate(find(root)):
         if progress:
             progress(done, len(ARCHIVES))
         try:
             if _digest(path) != CONTENT[path.name]:
-                problems.append(f"{path} holds other drawings than were published: get it again")
+                problems.append(f"{path} does not hold the published drawings: download it again")
         except UserError as error:
             problems.append(str(error))
     return problems
 
 
 def _characters(files: list[Path]) -> dict[str, dict[str, list[str]]]:
-    """The names of the drawings of every character, by split."""
+    """Names of each character's drawings, by split and character."""
     classes: dict[str, dict[str, list[str]]] = {split: {} for split in SPLITS}
     for path in files:
         names = sorted(m.name for m in members(path) if m.name.endswith(".png"))
         if len(names) != DRAWINGS[path.name]:
             raise UserError(
-                f"{path} has {len(names)} drawings, not {DRAWINGS[path.name]}: get it again"
+                f"{path} has {len(names)} drawings, expected {DRAWINGS[path.name]}: "
+                "download it again"
             )
         for name in names:
             character = "/".join(name.split("/")[-3:-1])
@@ -137,7 +138,7 @@ def _digest(path: Path) -> str:
 
 OMNIGLOT = Source(
     name="omniglot",
-    summary="handwritten characters, the split of Vinyals et al.",
+    summary="handwritten characters, split by Vinyals et al.",
     classes="1028/172/423",
     images="32,460",
     size="28x28 or any, grey",
@@ -159,7 +160,7 @@ OMNIGLOT = Source(
 OMNIGLOT_ROTATED = replace(
     OMNIGLOT,
     name="omniglot_rotated",
-    summary="the same, with quarter turns as classes of their own",
+    summary="the same, with quarter turns as separate classes",
     classes="4112/688/1692",
     images="129,840",
     load=load_rotated,

@@ -1,21 +1,21 @@
-"""The built-in benchmark `shapes`: 100 classes of small pictures, drawn here, nothing to download.
+"""The built-in benchmark `shapes`: 100 classes of small pictures, drawn here with no download.
 
 A picture shows one object, a shape with a texture and a colour, on a cluttered background. A class
 fixes two of the three attributes and leaves the third free: "striped star (any colour)", "red star
 (any texture)", "red striped (any shape)". So what tells two classes apart changes from task to
-task: between two kinds of star the shape says nothing, between a star and a heart it says it all.
-Task conditioning could make use of that; whether a trained model does has to be measured (with the
-demo's, another task's vectors serve as well). Validation and test classes are combinations that
-training never fixed, of attribute values that it has seen.
+task: shape cannot separate two kinds of star, but it alone separates a star from a heart. Task
+conditioning could exploit that; whether a trained model does has to be measured (in the demo's
+model, another task's vectors work just as well). Validation and test classes are new combinations
+of attribute values seen in training.
 
-The pixels are the same, bit for bit, on every machine and with every NumPy, so that numbers can be
-compared. Hence two rules for whoever edits this file (and `VERSION` goes up when pixels change):
+The pixels are identical, bit for bit, on every machine and with every NumPy, so that results can be
+compared. Hence two rules for editing this file (and bump `VERSION` when pixels change):
 
-* Randomness is `PCG64.random_raw` turned into doubles by hand. NumPy promises that the raw stream
-  of a bit generator never changes; it promises no such thing for the methods of `Generator`.
-* Only operations that IEEE 754 rounds exactly: + - * / sqrt, floor, abs, min, max, comparisons.
+* Draw randomness only from `PCG64.random_raw`, converted to doubles by hand. NumPy promises that a
+  bit generator's raw stream never changes, but makes no such promise for `Generator`'s methods.
+* Use only operations that IEEE 754 rounds exactly: + - * / sqrt, floor, abs, min, max, comparisons.
   sin, cos, exp and pow differ in the last bit between builds, and sums and matrix products depend
-  on the width of the machine's vectors. Rotations therefore use the rational circle.
+  on the machine's vector width. Rotations therefore use the rational circle.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ IMAGE_SIZE = 32
 IMAGES_PER_CLASS = 120
 
 OUTLINES = ("disc", "square", "triangle", "star", "cross", "ring", "heart", "bar")
-# "rimmed" stays last: it needs an object's outline, so backgrounds choose among the others.
+# Keep "rimmed" last: it needs an object's outline, so backgrounds choose from the others.
 TEXTURES = ("plain", "striped", "checked", "dotted", "halved", "rimmed")
 COLOURS = ("red", "yellow", "green", "cyan", "blue", "purple")
 _RGB = np.array(
@@ -42,7 +42,7 @@ _RGB = np.array(
     ]
 )  # fmt: skip
 _DISTRACTORS = 2
-# How many classes of each split leave which attribute free: the same mixture in all three.
+# How many classes leave each attribute free, in the same proportions in every split.
 _MIXTURES = {
     "train": {"colour": 31, "texture": 19, "shape": 14},
     "val": {"colour": 7, "texture": 5, "shape": 4},
@@ -51,7 +51,7 @@ _MIXTURES = {
 
 
 class ShapeClass(NamedTuple):
-    """The attributes a class fixes, as indices; None is the one that varies between its images."""
+    """The attributes a class fixes, as indices; None marks the one that varies between images."""
 
     shape: int | None
     texture: int | None
@@ -70,7 +70,7 @@ class ShapeClass(NamedTuple):
 
 
 class _Dice:
-    """A stream of random numbers that is the same everywhere (see the module's docstring)."""
+    """A random stream that is identical everywhere (see the module docstring)."""
 
     def __init__(self, *key: int) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence([VERSION, *key]))
@@ -89,21 +89,21 @@ class _Dice:
         return (low + (high - low) * unit).reshape(shape)
 
     def pick(self, options: int) -> Ints:
-        """An index below `options` for every image, (N,)."""
+        """A random index below `options` for every image, (N,)."""
         return np.floor(self.between(0, options, IMAGES_PER_CLASS)).astype(np.int64)
 
     def turn(self, x: Floats, y: Floats, tilt: float = 1.0) -> tuple[Floats, Floats]:
-        """Coordinates in a frame turned by up to 2 atan(tilt), by default 90 degrees either way."""
+        """Coordinates in a frame turned by up to 2 atan(tilt) either way, 90 degrees by default."""
         t = self.between(-tilt, tilt)
         cos, sin = (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
         return cos * x + sin * y, cos * y - sin * x
 
 
 def _choose_classes() -> tuple[ShapeClass, ...]:
-    """Every shape with every texture, some pairs with a colour; train, then val, then test.
+    """Every shape with every texture, plus some pairs with a colour; train, then val, then test.
 
-    Colour is by far the easiest attribute to learn, so it decides only half of the classes: with
-    more, a network stops at colour and never looks at shape or texture.
+    Colour is by far the easiest attribute to learn, so it defines only half of the classes: with
+    more, a network learns colour and never looks at shape or texture.
     """
     shapes, textures, colours = range(len(OUTLINES)), range(len(TEXTURES)), range(len(COLOURS))
     pairs = {
@@ -130,7 +130,7 @@ def class_names() -> tuple[str, ...]:
 
 
 def split_classes() -> dict[str, tuple[int, ...]]:
-    """The indices of the classes of "train", "val" and "test"."""
+    """Class indices by split: "train", "val" and "test"."""
     splits, start = {}, 0
     for name, mixture in _MIXTURES.items():
         size = sum(mixture.values())
@@ -154,7 +154,7 @@ def _triangle(x: Floats, y: Floats) -> Floats:
 
 
 def _star(x: Floats, y: Floats) -> Floats:
-    # A pentagram is where at most one of five half-planes is left: the second largest decides.
+    # A pentagram is where at most one of five half-planes is exceeded, so use the second largest.
     largest = np.full_like(x, -9.0)
     second = largest
     for nx, ny in ((0, 1), (0.9510565, 0.309017), (0.5877853, -0.809017)):
@@ -171,7 +171,7 @@ def _cross(x: Floats, y: Floats) -> Floats:
 
 
 def _heart(x: Floats, y: Floats) -> Floats:
-    # A square on its tip, a disc on each upper side; the last term rounds the notch between them.
+    # A square on its corner with a disc on each upper side; the last term rounds the notch.
     side = 0.55
     x, y = 0.70710678 * (x - y) + 0.18, 0.70710678 * (-x - y) + 0.18
     right, top = _length(x - side, y) - side, _length(x, y - side) - side
@@ -212,7 +212,7 @@ def _wave(x: Floats) -> Floats:
     return 4 * np.abs(x - np.floor(x) - 0.5) - 1
 
 
-# How much of the second colour a pixel takes. x, y: periods; p: period in pixels; d: the outline.
+# Share of the second colour in a pixel. x, y: in periods; p: period in pixels; d: the outline.
 _PATTERNS: dict[str, Callable[[Floats, Floats, Floats, Floats], Floats]] = {
     "plain": lambda x, y, p, d: np.zeros_like(x),
     "striped": lambda x, y, p, d: _soft(_wave(x) * p / 4),
@@ -236,7 +236,7 @@ def _pattern(texture: Ints, x: Floats, y: Floats, period: Floats, outline: Float
 
 
 def _paint(canvas: Floats, colour: Floats, cover: Floats) -> Floats:
-    """Lay a colour, (N, 1, 1, 3) or per pixel, over the canvas where `cover` says so."""
+    """Paints a colour, (N, 1, 1, 3) or per pixel, over the canvas with opacity `cover`."""
     return canvas + (colour - canvas) * cover[..., None]
 
 
@@ -259,7 +259,7 @@ def _draw_class(index: int) -> npt.NDArray[np.uint8]:
     faint = _pattern(dice.pick(len(TEXTURES) - 1), bx, by, dice.between(7, 14), bx)
     canvas = _paint(ground, ground + dice.between(-0.06, 0.08, count, 1, 1, 1), faint)
 
-    # Clutter: small plain shapes in any colour, half sunk into the background.
+    # Clutter: small plain shapes in any colour, faded into the background.
     for _ in range(_DISTRACTORS):
         radius = dice.between(2.5, 4.5)
         cx, cy = dice.turn(x - dice.between(-15, 15), y - dice.between(-15, 15))
@@ -274,13 +274,13 @@ def _draw_class(index: int) -> npt.NDArray[np.uint8]:
     edge = radius * _outline(shape, sx / radius, sy / radius)
     tx, ty = dice.turn(ox, oy)
     first = _RGB[colour][:, None, None, :] + dice.between(-0.07, 0.07, count, 1, 1, 3)
-    # The second colour is a pale tint of the first: light on colour, whatever the colour.
+    # The second colour is always a pale tint of the first.
     second = first + (1 - first) * dice.between(0.75, 0.95, count, 1, 1, 1)
     share = _pattern(texture, tx, ty, dice.between(5.5, 7.5), edge)
     canvas = canvas * (1 - 0.5 * _soft(0.3 - edge / 4))[..., None]
     canvas = _paint(canvas, _paint(first, second, share), _soft(-edge))
 
-    # Lighting: brightness and a slope across the picture; then sensor noise.
+    # Lighting: overall brightness and a gradient across the picture; then sensor noise.
     lx, _ = dice.turn(x, y)
     light = dice.between(0.6, 1.15) * (1 + dice.between(0, 0.02) * lx)
     grain = dice.between(-1, 1, count, size, size, 3) + dice.between(-1, 1, count, size, size, 3)

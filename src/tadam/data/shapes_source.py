@@ -42,7 +42,7 @@ def _verify(root: Path, progress: Progress | None) -> list[str]:
     cached = np.concatenate([store.images for store in load_shapes().values()])
     if np.array_equal(cached, _drawn().reshape(cached.shape)):
         return []
-    return [f"{cache_path(_CACHE)} is not as drawn: delete it"]
+    return [f"{cache_path(_CACHE)} is damaged: delete it and it will be drawn again"]
 
 
 SHAPES = Source(
@@ -52,7 +52,7 @@ SHAPES = Source(
     images="12,000",
     size=f"{shapes.IMAGE_SIZE}x{shapes.IMAGE_SIZE}",
     licence="Apache-2.0",
-    layout="built in: nothing to get",
+    layout="built in: nothing to download",
     load=_load,
     verify=_verify,
 )

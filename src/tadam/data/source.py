@@ -1,4 +1,4 @@
-"""What a data set is to the rest of the program: a description, its files, a loader, a check."""
+"""A data set as the rest of the program sees it: description, files, loader, check."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Download:
-    """A file that its makers publish.
+    """A file that can be downloaded.
 
     Attributes:
-        url: Where.
-        path: Where it goes below the data folder.
-        md5: What the whole file must hash to, as published.
+        url: Official address.
+        path: Where to save it, relative to the data folder.
+        md5: Published checksum of the file.
     """
 
     url: str
@@ -29,22 +29,22 @@ class Download:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set by name. Functions take the data folder first.
+    """A named data set. Its functions take the data folder first.
 
     Attributes:
-        name: What --dataset takes.
-        summary: In a few words.
-        classes: Of train/val/test.
-        images: In all.
-        size: Of an image, in pixels.
-        licence: Or terms.
-        layout: What to put into the data folder, to follow "put"; if it needs nothing there, a
-            sentence about that.
-        load: One store per split.
-        verify: One sentence per problem.
-        find: The files that it is read from, none if they are not there; None if it needs none.
-        downloads: Empty where there is no official one.
-        resizable: Whether images can be had at any size.
+        name: The name that `--dataset` takes.
+        summary: Description in a few words.
+        classes: Number of classes in train/val/test.
+        images: Total number of images.
+        size: Image size in pixels.
+        licence: Licence or terms of use.
+        layout: Files to put into the data folder, phrased to follow "put"; a sentence if none are
+            needed.
+        load: Returns one store per split.
+        verify: Returns one sentence per problem.
+        find: Returns the files to read, or none if any is missing; None if no files are needed.
+        downloads: Official downloads, if any.
+        resizable: Whether images come at any size.
     """
 
     name: str
@@ -61,17 +61,17 @@ class Source:
     resizable: bool = False
 
     def how_to_get(self) -> str:
-        """What to do when it is not in the data folder."""
+        """What to do when its files are not in the data folder."""
         if self.downloads:
             return f"run 'tadam data prepare {self.name}', or put {self.layout} there yourself"
         return f"put {self.layout} there"
 
 
 def require_size(config: DataConfig, size: int) -> None:
-    """Refuses an image size other than the one that a data set comes in."""
+    """Refuses any image size but the data set's own."""
     if config.image_size not in (0, size):
         raise UserError(
-            f"data.image_size is {config.image_size}, but {config.name} comes at {size} pixels: "
+            f"data.image_size is {config.image_size}, but {config.name} images are {size} pixels: "
             "leave it at 0"
         )
 
@@ -81,10 +81,10 @@ def count_problems(
     counts: Mapping[str, Mapping[str, int]],
     expected: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """One sentence for each split that has not as many classes and images as it should."""
+    """One sentence for each split with the wrong number of classes or images."""
     return [
-        f"{split} of {where} has {classes} classes and {images:,} images, not "
-        f"{expected[split][0]} and {expected[split][1]:,}: get it again"
+        f"{split} of {where} has {classes} classes and {images:,} images, "
+        f"expected {expected[split][0]} and {expected[split][1]:,}: download it again"
         for split, by_class in counts.items()
         if (classes := len(by_class), images := sum(by_class.values())) != expected[split]
     ]

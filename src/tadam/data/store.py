@@ -1,4 +1,4 @@
-"""ImageStore: all images of a split as one class-major uint8 array."""
+"""ImageStore: all images of a split in one class-major uint8 array."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ImageStore:
     def from_counts(
         cls, images: npt.NDArray[np.uint8], counts: Sequence[int], class_names: Sequence[str]
     ) -> "ImageStore":
-        """Wraps class-major images given how many each class has."""
+        """Wraps class-major images, given the number of images in each class."""
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[-1] not in (1, 3):
             raise ValueError(
                 f"images must be uint8 (N, H, W, 1 or 3), got {images.dtype} {images.shape}"
@@ -41,7 +41,7 @@ class ImageStore:
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Images of each class, (n_classes,)."""
+        """Number of images in each class, (n_classes,)."""
         return np.diff(self.offsets)
 
     @property
@@ -53,7 +53,7 @@ class ImageStore:
         return int(self.images.shape[3])
 
     def class_range(self, start: int, stop: int) -> "ImageStore":
-        """The classes from `start` up to `stop`, as a view that copies no image."""
+        """Classes `start` to `stop` (exclusive), as a view without copying images."""
         first, last = self.offsets[start], self.offsets[stop]
         return ImageStore(
             self.images[first:last],
@@ -62,11 +62,11 @@ class ImageStore:
         )
 
     def rotated(self) -> "ImageStore":
-        """Each class four times: upright and, as classes of their own, turned by 90, 180, 270."""
+        """Adds each class turned by 90, 180 and 270 degrees as three further classes."""
         for name in self.class_names:
             if name.rpartition("/")[2] in _TURNS:
                 raise UserError(
-                    f"augment.rotated_classes must be false: {name!r} is a turned class already"
+                    f"augment.rotated_classes must be false: {name!r} is already a rotated class"
                 )
         turned: list[npt.NDArray[np.uint8]] = []
         for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
@@ -77,11 +77,11 @@ class ImageStore:
     def channel_statistics(self, most: int = 10_000) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel on the 0-255 scale.
 
-        Taken from evenly spaced images, `most` at the most, so that it costs the same on any set.
+        Uses at most `most` evenly spaced images, so the cost does not grow with the data set.
         """
         rows = np.linspace(0, len(self.images) - 1, min(len(self.images), most)).astype(np.int64)
         total = squares = np.zeros(self.channels)
-        for some in np.array_split(rows, -(-len(rows) // 256)):  # in float64, but never all at once
+        for some in np.array_split(rows, -(-len(rows) // 256)):  # float64, in chunks to save memory
             pixels = self.images[some].astype(np.float64)
             total = total + pixels.sum(axis=(0, 1, 2))
             squares = squares + np.square(pixels).sum(axis=(0, 1, 2))
@@ -96,11 +96,11 @@ class ImageStore:
 def split_stores(
     images: npt.NDArray[np.uint8], counts: Mapping[str, Mapping[str, int]]
 ) -> dict[str, ImageStore]:
-    """Cuts class-major images into one store per split, copying none.
+    """Cuts class-major images into one store per split without copying them.
 
     Args:
-        images: (N, H, W, C), split after split and class after class.
-        counts: Images of each class, by split and class name, in the order of `images`.
+        images: (N, H, W, C), ordered by split, then class.
+        counts: Images per class, by split and class name, in the order of `images`.
     """
     stores, start = {}, 0
     for split, classes in counts.items():

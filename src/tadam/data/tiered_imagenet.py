@@ -1,8 +1,8 @@
-"""`tiered_imagenet`: 608 classes of ImageNet, split by 34 broader ones (Ren et al. 2018).
+"""`tiered_imagenet`: 608 ImageNet classes, split by 34 broader categories (Ren et al. 2018).
 
-Read from the files of the authors' archive in the folder tiered-imagenet: PNGs in
-`{train,val,test}_images_png.pkl`, classes in `{train,val,test}_labels.pkl`. The split is in the
-files. Reading takes as much memory as the largest file, once: then the pixels are in the cache.
+Read from the files of the authors' archive in the folder `tiered-imagenet`: PNGs in
+`{train,val,test}_images_png.pkl`, classes in `{train,val,test}_labels.pkl`. The files give the
+split. The first read takes as much memory as the largest file; after that, pixels are cached.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,13 +29,13 @@ _LARGEST_IMAGES, _LARGEST_LABELS = 16 * 2**30, 256 * 2**20
 
 
 def find(root: Path) -> list[Path]:
-    """All six files if they are there: images and labels of each split."""
+    """The images and labels of each split, if all six files are present."""
     files = [path for split in SPLITS for path in _paths(root, split)]
     return files if all(path.is_file() for path in files) else []
 
 
 def load(root: Path, config: DataConfig, progress: Progress | None = None) -> dict[str, ImageStore]:
-    """One store per split, classes in the order of their labels."""
+    """One store per split, classes in label order."""
     size = config.image_size or _DEFAULT_IMAGE_SIZE
     key = f"{config.name}-{fingerprint(root, find(root), DECODER_VERSION, size)}"
     return cached_stores(
@@ -47,7 +47,7 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
-    """Decodes every image, whatever the cache holds, and counts classes and images."""
+    """Decodes every image, bypassing the cache, and counts classes and images."""
     try:
         counts = _split_counts(root)
         total = sum(sum(classes.values()) for classes in counts.values())
@@ -60,7 +60,7 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
 
 
 def _jobs(root: Path, size: int) -> Iterator[tuple[int, Callable[[], Pixels]]]:
-    """The row of each image, and what decodes it."""
+    """The row of each image and a function that decodes it."""
     start = 0
     for split in SPLITS:
         images, labels = _paths(root, split)
@@ -70,7 +70,7 @@ def _jobs(root: Path, size: int) -> Iterator[tuple[int, Callable[[], Pixels]]]:
             png = contents[i].tobytes()
             yield start + row, partial(decode_bytes, png, f"image {i} of {images}", size)
         start += len(order)
-        del contents  # gigabytes: gone before the next ones come
+        del contents  # frees gigabytes before the next split is read
 
 
 def _split_counts(root: Path) -> Counts:
@@ -82,7 +82,7 @@ def _paths(root: Path, split: str) -> tuple[Path, Path]:
 
 
 def _labels(path: Path) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The class of each image, (N,), and the name of each class."""
+    """The class of each image, (N,), and the class names."""
     content = load_pickle(path, _LARGEST_LABELS)
     try:
         labels = np.array(content["label_specific"], np.int64)
@@ -91,25 +91,25 @@ def _labels(path: Path) -> tuple[npt.NDArray[np.int64], list[str]]:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         known = False
     if not known:
-        raise UserError(f"{path} holds something else than tiered-ImageNet's labels: get it again")
+        raise UserError(f"{path} does not hold tiered-ImageNet's labels: download it again")
     return labels, names
 
 
 def _counts(labels: npt.NDArray[np.int64], names: list[str]) -> dict[str, int]:
-    """Images of each class; ImageNet has two kinds of crane, so a second one gets its number."""
+    """Images per class; a repeated name gets a number, as ImageNet has two classes called crane."""
     unique = [n if n not in names[:k] else f"{n} ({k})" for k, n in enumerate(names)]
     return dict(zip(unique, np.bincount(labels).tolist(), strict=True))
 
 
 def _images(path: Path, count: int) -> list[npt.NDArray[np.uint8]]:
-    """Each image as the bytes of a PNG."""
+    """The images as PNG bytes."""
     images = load_pickle(path, _LARGEST_IMAGES)
     if (
         not isinstance(images, list)
         or len(images) != count
         or not all(isinstance(i, np.ndarray) and i.dtype == np.uint8 for i in images)
     ):
-        raise UserError(f"{path} is not a list of {count:,} PNG images: get it again")
+        raise UserError(f"{path} is not a list of {count:,} PNG images: download it again")
     return images
 
 
@@ -119,7 +119,7 @@ def _text(name: str | bytes) -> str:
 
 TIERED_IMAGENET = Source(
     name="tiered_imagenet",
-    summary="608 classes of ImageNet, split by broader class (Ren et al.)",
+    summary="608 ImageNet classes, split by broader category (Ren et al.)",
     classes="351/97/160",
     images="779,165",
     size="84x84 or any",

@@ -1,8 +1,8 @@
-"""Pickled data files of others, read without running anything that is in them.
+"""Reads other people's pickled data files without running anything in them.
 
 A pickle names functions and asks for them to be called. Here it gets stand-ins for the few that
-NumPy's arrays need, and nothing else: not even NumPy itself is called with what the file says. What
-comes out is made of dict, list, str, bytes, numbers and arrays of numbers.
+NumPy arrays need, and nothing else: the file cannot even call NumPy itself. The result consists of
+dict, list, str, bytes, numbers and arrays of numbers.
 """
 
 import io
@@ -27,7 +27,7 @@ class _Refused(Exception):
 
 
 class _StandIn:
-    """What a pickle gets in place of a function; cannot be changed by it."""
+    """Replaces a function that the pickle asks for; the pickle cannot modify it."""
 
     __slots__ = ("_call",)
 
@@ -38,11 +38,11 @@ class _StandIn:
         return self._call(*arguments)
 
     def __setstate__(self, state: Any) -> None:
-        raise _Refused("changes a function")
+        raise _Refused("modifies a function")
 
 
 class _Dtype:
-    """An array's type: the kind of number, then the byte order as its state."""
+    """An array's dtype: created from the kind of number; the byte order arrives as state."""
 
     __slots__ = ("_kind", "_order")
 
@@ -62,7 +62,7 @@ class _Dtype:
 
 
 class _Array:
-    """An array that gets its content as state, or at once."""
+    """An array whose content arrives later as state, or is set at once."""
 
     __slots__ = ("value",)
 
@@ -103,7 +103,7 @@ def _type_only(*_: Any) -> Any:
 
 _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "dtype"): _Dtype,
-    ("numpy", "ndarray"): _type_only,  # only ever an argument of _reconstruct
+    ("numpy", "ndarray"): _type_only,  # only ever an argument to _reconstruct
     ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),
     ("numpy.core.multiarray", "scalar"): _scalar,
     ("numpy.core.numeric", "_frombuffer"): _from_buffer,
@@ -111,7 +111,7 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
 }
 
 
-class _Unpickler(pickle._Unpickler):  # C's takes 64 GB where a file of ten bytes says "place 2^32"
+class _Unpickler(pickle._Unpickler):  # C's allocates 64 GB if a ten-byte file says "memo slot 2^32"
     def find_class(self, module: str, name: str) -> Any:
         known = _ALLOWED.get((module.replace("numpy._core", "numpy.core"), name))
         if known is None:
@@ -120,7 +120,7 @@ class _Unpickler(pickle._Unpickler):  # C's takes 64 GB where a file of ten byte
 
 
 class _WholeLines:
-    """A file whose last line must end: half a name is not a name to be refused."""
+    """A file whose lines must be complete: half a name means damage, not a refused name."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.read = file, file.read
@@ -137,46 +137,46 @@ def load_pickle(path: Path, limit: int) -> Any:
 
     Args:
         path: The file.
-        limit: Bytes beyond which it cannot be what it should be.
+        limit: Largest plausible size in bytes.
     """
     size = path.stat().st_size
     if size > limit:
-        raise UserError(
-            f"{path} has {size / 2**20:,.0f} MB, more than such a file can have: get it again"
-        )
+        raise UserError(f"{path} is implausibly large, {size / 2**20:,.0f} MB: download it again")
     with open(path, "rb") as file:
         return _load(file, str(path))
 
 
 def load_pickled_bytes(content: bytes, name: str) -> Any:
-    """Reads a pickle that is in memory already; `name` is for errors."""
+    """Reads a pickle already in memory; `name` appears in errors."""
     return _load(io.BytesIO(content), name)
 
 
 def _load(file: BinaryIO, name: str) -> Any:
     try:
-        # Python 2's strings as bytes: pixels stay what they are
+        # read Python 2 strings as bytes, which leaves pixels intact
         return _plain(_Unpickler(_WholeLines(file), encoding="bytes").load())
     except _Refused as refused:
         raise UserError(
-            f"{name} {refused}, which no data file needs: nothing of it was run; "
-            "delete it and get it from its makers"
+            f"{name} {refused}, which no data file needs: none of it was run; "
+            "delete it and download it again from the official source"
         ) from None
     except MemoryError:
         raise out_of_memory(name) from None
     except Exception:  # a damaged pickle raises nearly anything, from KeyError to struct.error
-        raise UserError(f"{name} is damaged or cut off: delete it and get it again") from None
+        raise UserError(
+            f"{name} is damaged or truncated: delete it and download it again"
+        ) from None
 
 
 def out_of_memory(name: str) -> UserError:
-    """What to say of a file that asks for more memory than there is, rightly or not."""
+    """The error for a file that needs more memory than there is, whether damaged or just large."""
     return UserError(
-        f"{name} asks for more memory than there is: it is damaged, or has no room here"
+        f"{name} needs more memory than this machine has: it is damaged, or too large to read here"
     )
 
 
 def _plain(root: Any) -> Any:
-    """Puts arrays in the place of stand-ins and text in the place of keys, wherever they are."""
+    """Replaces stand-ins with arrays and bytes keys with text, at any depth."""
     top = [root]
     waiting: list[list[Any] | dict[Any, Any]] = [top]
     seen: set[int] = set()

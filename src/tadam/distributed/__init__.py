@@ -1,1 +1,1 @@
-"""Many processes as one run: their places, what they agree on, gather and average."""
+"""Many processes as one run: their ranks, and how they agree, gather and average."""

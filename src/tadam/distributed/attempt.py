@@ -1,8 +1,8 @@
-"""One attempt of a run under torchrun, told apart from those that died before it.
+"""Numbers the attempts at a run under torchrun, to keep them apart.
 
-torchrun keeps one store for all attempts, and the addresses of dead processes stay in it. A process
-that came back sooner than its peers would call the dead, so each attempt gets a part of the store
-of its own. Its number cannot come from torchrun: the restart counts of two machines may differ.
+torchrun keeps one store for all attempts, with the addresses of dead processes still in it. A
+process that restarts before its peers would try to reach the dead ones, so each attempt gets its
+own part of the store. torchrun cannot supply the number: restart counts may differ by machine.
 """
 
 import time
@@ -12,10 +12,10 @@ import torch.distributed as dist
 
 
 def attempt_number(store: dist.Store, rank: int, size: int) -> int:  # type: ignore[name-defined]
-    """Agrees with the other ranks on the number of this attempt, 1 for the first.
+    """Agrees with the other ranks on the number of this attempt, starting at 1.
 
-    Rank 0 counts. The others ask under names never used before, so that no answer to an earlier
-    process can be taken for theirs, and rank 0 answers until it knows that all have heard.
+    Rank 0 counts. The others ask under a fresh unique name, so that no rank mistakes an answer to
+    an earlier process for its own; rank 0 keeps answering until all have confirmed.
     """
     if rank > 0:
         name = uuid.uuid4().hex
@@ -34,6 +34,6 @@ def attempt_number(store: dist.Store, rank: int, size: int) -> int:  # type: ign
                 name = store.get(f"asking/{other}").decode()
                 store.set(f"answer/{name}", str(number))
         if time.monotonic() > deadline:
-            raise dist.DistStoreError(f"ranks {missing} did not come")
+            raise dist.DistStoreError(f"ranks {missing} did not join")
         time.sleep(0.005)
     return number

@@ -1,4 +1,4 @@
-"""Independent jobs, run one after the other here or all at once on Ray: each of them ends once."""
+"""Independent jobs, run one after another here or in parallel on Ray; each ends exactly once."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -14,14 +14,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Ray cluster, and what of it every job gets.
+    """A Ray cluster and the resources each job gets there.
 
     Attributes:
         address: `local` to start one on this machine, else host:port or ray://host:port.
-        cpus: CPUs, and torch threads.
-        gpus: GPUs; fractions share one.
-        memory: GiB that Ray sets aside; 0 to leave memory out of the reckoning.
-        retries: How often a job is started again after its worker died.
+        cpus: CPUs, and torch threads, per job.
+        gpus: GPUs per job; with a fraction, jobs share a GPU.
+        memory: GiB that Ray reserves per job; 0 to ignore memory.
+        retries: How many times to restart a job whose worker died.
     """
 
     address: str
@@ -33,15 +33,15 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Job(Generic[R]):
-    """A call that depends on no other.
+    """A call that does not depend on any other.
 
-    It is made again if its worker dies, so it has to go on with what it finds in its folder.
+    If its worker dies the call is repeated, so it must resume from whatever is in its folder.
 
     Attributes:
-        name: What messages call it.
-        function: Importable by its name, for workers on other machines.
-        arguments: By keyword.
-        folder: What it writes to, if anything: one process at a time does.
+        name: Name used in messages.
+        function: Must be importable by name, for workers on other machines.
+        arguments: Keyword arguments.
+        folder: The folder it writes to, if any; one process at a time may do so.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Job(Generic[R]):
 
     @property
     def lock(self) -> Path | None:
-        """Beside the folder; says who has it, and is removed when the job has succeeded."""
+        """Lock file next to the folder; names the holder, and is removed when the job succeeds."""
         return self.folder and self.folder.with_name(f".{self.folder.name}.lock")
 
     def run(self, wait: float = 0.0) -> R:
-        """Makes the call, after at most `wait` seconds for another process to leave the folder."""
+        """Makes the call, after waiting up to `wait` seconds for the folder to be free."""
         if self.lock is None:
             return self.function(**self.arguments)
         assert self.folder is not None
@@ -64,34 +64,34 @@ class Job(Generic[R]):
 
 
 class Watcher:
-    """Is told how jobs get on; this one does not care."""
+    """Receives the progress of jobs; this base class ignores it."""
 
     def running(self, names: Sequence[str], done: int, total: int) -> None:
-        """These are under way, `done` of `total` have ended."""
+        """Jobs `names` are running; `done` of `total` have ended."""
 
     def note(self, text: str) -> None:
-        """Something that a person may want to know."""
+        """Reports something the user may want to know."""
 
     def stop(self) -> None:
-        """No more is to come for now."""
+        """No further reports will come for now."""
 
 
-#: How a job ended: its index, and its result or what went wrong instead.
+#: How a job ended: its index, and its result or error.
 Ended = tuple[int, R | Exception]
 
 
 class Pool(Protocol):
-    """Whatever can run jobs."""
+    """Anything that can run jobs."""
 
     watcher: Watcher
 
     def run(self, jobs: Sequence[Job[R]]) -> Generator[Ended[R], None, None]:
-        """Yields every job once, as it ends; closing the generator stops the others."""
+        """Yields each job once, as it ends; closing the generator stops the rest."""
         ...
 
 
 class Here:
-    """Runs jobs one after the other in this process."""
+    """Runs jobs one after another in this process."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -110,7 +110,7 @@ class Here:
 
 @contextmanager
 def open_pool(cluster: Cluster | None, watcher: Watcher | None = None) -> Iterator[Pool]:
-    """This process, or a connection to a cluster."""
+    """Opens a pool in this process, or connects to a cluster."""
     watcher = watcher or Watcher()
     if cluster is None:
         yield Here(watcher)
@@ -126,12 +126,12 @@ def run_jobs(
 ) -> list[R]:
     """Runs all jobs and returns their results in the order of `jobs`.
 
-    A job that fails does not keep the others from ending; its error is raised after them.
+    A failed job does not stop the others; its error is raised after they end.
 
     Args:
-        jobs: In any order, as none waits for another.
+        jobs: Independent, so in any order.
         pool: From `open_pool`.
-        on_result: Called with index and result as each job ends.
+        on_result: Called with (index, result) as each job succeeds.
     """
     results: dict[int, R] = {}
     failures: dict[int, Exception] = {}
@@ -141,7 +141,7 @@ def run_jobs(
             if isinstance(outcome, Exception):
                 failures[index] = outcome
                 if len(results) + len(failures) < len(jobs):
-                    pool.watcher.note(f"{jobs[index].name} failed, going on with the others")
+                    pool.watcher.note(f"{jobs[index].name} failed, continuing with the others")
                 continue
             results[index] = outcome
             if lock := jobs[index].lock:
@@ -154,14 +154,14 @@ def run_jobs(
 
 
 def _failure(failures: Sequence[tuple[str, Exception]]) -> Exception:
-    """One error for all of them, that says what happened to the first."""
+    """One error for all failures: explains the first and names the others."""
     (name, error), *others = failures
     sentence = f"{name}: {error}"
     if others:
-        sentence += f" (failed as well: {', '.join(other for other, _ in others)})"
+        sentence += f" (also failed: {', '.join(other for other, _ in others)})"
     if isinstance(error, UserError):
         return UserError(sentence)
     if isinstance(error, RunFailed | OSError | MemoryError):
         return RunFailed(sentence)
-    error.add_note(sentence)  # nobody foresaw it: keep the traceback
+    error.add_note(sentence)  # unexpected: keep the traceback
     return error

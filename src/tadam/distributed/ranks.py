@@ -1,7 +1,7 @@
-"""Many processes as one run: what they agree on, gather and average (`torchrun -m tadam train`).
+"""Many processes as one run: how they agree, gather and average (`torchrun -m tadam train`).
 
-Every process ("rank") goes through the same steps and takes its own share of each. Rank 0 alone
-reads and writes the run folder and speaks.
+Every process ("rank") takes its own share of each step. Only rank 0 prints and touches the run
+folder.
 """
 
 import signal
@@ -23,17 +23,17 @@ from tadam.system.interruption import on_terminate
 from tadam.system.torchrun import Place, place
 
 T = TypeVar("T")
-#: How long a rank waits for another, which may be reading a large data set for the first time; one
-#: that dies is noticed at once, by its closed connection.
+#: How long a rank waits for another, which may be reading a large data set for the first time. A
+#: dead rank is noticed at once, when its connection closes.
 _PATIENCE = timedelta(hours=3)
-#: Inputs to logits: a network, or one behind DistributedDataParallel.
+#: Maps inputs to logits: a network, possibly wrapped in DistributedDataParallel.
 Logits = Callable[..., Tensor]
 
 
 class Ranks:
-    """The processes of a run as one of them sees them; without torchrun there is one.
+    """One process's view of the processes in a run; without torchrun there is only one.
 
-    Words and decisions travel over gloo, which never waits for a GPU; tensors over gloo or NCCL.
+    Objects and flags travel over gloo, which never waits for a GPU; tensors over gloo or NCCL.
     """
 
     def __init__(
@@ -48,29 +48,29 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes and prints."""
         return self.rank == 0
 
     @property
     def begun(self) -> bool:
-        """Whether the work had begun before torchrun started these processes anew.
+        """Whether the work had begun before torchrun restarted these processes.
 
-        An attempt that was refused is restarted as well, and must not go on with what it found.
+        torchrun also restarts an attempt that was refused, which must not resume an existing run.
         """
         return self._store is not None and bool(self._store.check(["begun"]))
 
     def begin(self) -> None:
-        """From now on, another attempt goes on where this one ends."""
+        """From now on, another attempt resumes where this one stops."""
         if self._store is not None:
             self._store.set("begun", "")
 
     def share(self, total: int) -> range:
-        """This rank's part of the numbers from 0 up to `total`."""
+        """This rank's share of `range(total)`."""
         return range(self.rank * total // self.size, (self.rank + 1) * total // self.size)
 
     @contextmanager
     def agreed(self) -> Iterator[None]:
-        """Makes a mistake that one rank finds in the block an error of all, said once."""
+        """Turns an error on one rank into an error on all ranks, reported once."""
         if self.size == 1:
             yield
             return
@@ -87,14 +87,14 @@ class Ranks:
                 raise kind(sentence if rank == 0 else f"rank {rank}: {sentence}")
 
     def first_here(self, work: Callable[[], object]) -> None:
-        """Lets one process of each machine do something, such as fill a cache, for the others."""
+        """Runs `work`, such as filling a cache, in one process per machine before the others."""
         if self.size > 1:
             with self.agreed():
                 if self._local_rank == 0:
                     work()
 
     def gather(self, value: T) -> list[T]:
-        """The value of every rank, on every rank."""
+        """Every rank's value, on every rank."""
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
@@ -102,7 +102,7 @@ class Ranks:
         return values
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is up on some rank."""
+        """Whether the flag is set on any rank."""
         if self.size == 1:
             return flag
         flags = torch.tensor(int(flag))
@@ -110,13 +110,13 @@ class Ranks:
         return bool(flags)
 
     def connect(self, device: torch.device) -> None:
-        """Opens the way for tensors of that device."""
+        """Opens a connection for tensors on `device`."""
         if self.size > 1 and device.type == "cuda":
             torch.cuda.set_device(device)
             self._nccl = dist.new_group(backend="nccl")
 
     def average(self, tensors: Sequence[Tensor]) -> None:
-        """Replaces float tensors by their means over the ranks, which are the same on all."""
+        """Replaces float tensors with their means over the ranks, identical on every rank."""
         if self.size == 1 or not tensors:
             return
         flat = torch.cat([tensor.flatten() for tensor in tensors])
@@ -127,22 +127,22 @@ class Ranks:
         )
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Replaces tensors by those of rank 0."""
+        """Replaces tensors with rank 0's."""
         for tensor in tensors:
             sent = tensor.contiguous()
             dist.broadcast(sent, 0, group=self._group(sent))
             tensor.copy_(sent)
 
     def network(self, trained: Iterable[nn.Parameter], logits: Logits) -> Logits:
-        """`logits` with gradients that are averaged over the ranks while they are computed.
+        """Wraps `logits` so that gradients are averaged over the ranks as they are computed.
 
-        DistributedDataParallel waits for a gradient of every parameter that it is given. The
-        updates of a step train different parts of the model, so each has a wrapper of its own; the
-        alternative, to search for unused parameters, would wait for the GPU in every step. A
-        wrapper's forward pass is a whole update's: the model may embed as often as it likes in it.
+        DistributedDataParallel waits for a gradient of every parameter it is given. The updates of
+        a step train different parts of the model, so each has its own wrapper; the alternative,
+        searching for unused parameters, would wait for the GPU in every step. One forward pass of
+        the wrapper covers a whole update, within which the model may embed as often as it likes.
 
         Args:
-            trained: What the update trains; all of it must take part in `logits`.
+            trained: Parameters that the update trains; all must take part in `logits`.
             logits: The forward pass.
         """
         if self.size == 1:
@@ -153,28 +153,28 @@ class Ranks:
         return self._nccl if tensor.is_cuda else None
 
 
-#: The one process of a run without torchrun.
+#: The only process of a run without torchrun.
 ALONE = Ranks()
 
 
 class _Forward(nn.Module):
-    """A forward pass that shows DistributedDataParallel what it trains, and nothing else.
+    """A forward pass that exposes only its trained parameters to DistributedDataParallel.
 
-    Buffers stay out of sight: DistributedDataParallel would replace every rank's running statistics
-    by those of rank 0.
+    Buffers stay hidden: DistributedDataParallel would replace every rank's running statistics with
+    rank 0's.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], logits: Logits) -> None:
         super().__init__()
         self.trained = nn.ParameterList(parameters)
-        self._logits = [logits]  # in a list, so that a Module is not taken for a part of this one
+        self._logits = [logits]  # in a list, so that a Module is not registered as a child
 
     def forward(self, *inputs: Any) -> Tensor:
         return self._logits[0](*inputs)
 
 
 def without_averaging(network: Logits) -> AbstractContextManager[None]:
-    """Gradients of the block stay on this rank until a block without this follows."""
+    """Keeps gradients computed in the block on this rank, until the next block without it."""
     if isinstance(network, DistributedDataParallel):
         return network.no_sync()
     return nullcontext()
@@ -182,7 +182,7 @@ def without_averaging(network: Logits) -> AbstractContextManager[None]:
 
 @contextmanager
 def torchrun_ranks(remedy: str) -> Iterator[Ranks]:
-    """Joins the processes that torchrun started; alone without it.
+    """Joins the processes that torchrun started; without torchrun, a single process.
 
     Args:
         remedy: What to do when one of them has died.
@@ -205,24 +205,24 @@ def torchrun_ranks(remedy: str) -> Iterator[Ranks]:
             _leave()
             on_terminate(previous)
             raise
-        # torchrun is ending the survivors: let this one speak first. And no goodbye to the group,
-        # which could wait for the dead.
+        # torchrun is terminating the survivors: let this one report first. Do not leave the group
+        # cleanly, as that could wait for dead processes.
         on_terminate(signal.SIG_IGN)
         raise LostProcess(
             f"rank {here.rank} lost another process of this run, which may have said why, "
-            f"or was told to end: {remedy}"
+            f"or was told to stop: {remedy}"
         ) from None
     _leave()
     on_terminate(previous)
 
 
 class _Ended(BaseException):
-    """torchrun ends this process, as it does when another one of the run has died."""
+    """torchrun is terminating this process, as it does when another one has died."""
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    # Python's own answer would be to die without a word, even while the news of a lost process is
-    # on its way to the user.
+    # By default Python would die silently, even while an error about a lost process is on its way
+    # to the user.
     on_terminate(signal.SIG_IGN)
     raise _Ended
 
@@ -233,7 +233,7 @@ def _leave() -> None:
 
 
 def _broken_off(error: BaseException) -> bool:
-    """Whether an error comes from a connection to another process."""
+    """Whether an error comes from a lost connection to another process."""
     words = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
     return isinstance(error, _Ended | dist.DistError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in words)

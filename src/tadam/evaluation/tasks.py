@@ -1,4 +1,4 @@
-"""Accuracy on few-shot tasks, with interval, per class, calibration, and conditioning off."""
+"""Accuracy on few-shot tasks: interval, per class, calibration, and with conditioning off."""
 
 import time
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ from tadam.system.progress import Progress
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model achieved on a set of tasks; accuracies are fractions.
+    """How a model did on a set of tasks; accuracies are fractions.
 
     Attributes:
         accuracy: Mean over tasks.
-        ci95: Half the 95% interval of that mean over tasks; None for a single task.
+        ci95: Half-width of its 95% interval over tasks; None for a single task.
         calibration_error: Expected calibration error of the probabilities, 15 equal bins.
         accuracy_unconditioned: The same tasks with conditioning off; None for a model without TEN.
-        per_class: Share of each class's queries that were right, by class name.
-        confusion: Queries by true class (row) and answer (column), in the order of `class_names`.
+        per_class: Share of each class's queries classified correctly, by class name.
+        confusion: Query counts by true class (row) and answer (column), in `class_names` order.
     """
 
     accuracy: float
@@ -110,12 +110,12 @@ def evaluate_tasks(
     """Evaluates a model in memory on tasks 0..tasks-1 of a sampler.
 
     Args:
-        model: Left in the mode (training or evaluation) that it came in.
+        model: Returned to the mode (training or evaluation) that it came in.
         sampler: Draws the tasks.
-        tasks: How many.
-        controls: Measure the method's controls as well, such as a model with conditioning off.
-        progress: Called with (tasks done, tasks in all), of this process.
-        ranks: The processes that share the tasks; each gets the result of all.
+        tasks: Number of tasks.
+        controls: Also measure the method's controls, such as a model with conditioning off.
+        progress: Called with (tasks done, total tasks) of this process.
+        ranks: The processes that share the tasks; each of them gets the whole result.
     """
     if tasks < 1:
         raise UserError(f"an evaluation needs at least 1 task, got {tasks}")

@@ -1,4 +1,4 @@
-"""What there is to reproduce by training: the rows of tables and figures, and both presets."""
+"""What can be reproduced by training: the rows of tables and figures, and both presets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tadam.errors import UserError
 from tadam.recipes import load_recipe
 from tadam.recipes.paper_recipes import CONV4_WAYS, EPISODES, STEPS, conv4_name, recipe_name
 
-#: Row -> what it is called where there is room, by experiment. Figure 4's rows are its alphas.
+#: Experiment -> row -> its long name. Figure 4's rows are its alphas.
 ROWS: dict[str, dict[str, str]] = {
     "table2": {
         "euclidean": "Prototypical Networks (squared Euclidean)",
@@ -26,16 +26,16 @@ ROWS: dict[str, dict[str, str]] = {
     "figure4": {},
     "omniglot": {"1shot": "5-way 1-shot", "5shot": "5-way 5-shot"},
 }
-#: What an experiment is called, and what it shows.
+#: Experiment -> its name, and what it shows.
 TITLES = {
     "table2": ("Table 2", "distances and scaling, Conv-4"),
-    "table3": ("Table 3", "what each idea brings, ResNet-12"),
+    "table3": ("Table 3", "what each idea adds, ResNet-12"),
     "figure4": ("Figure 4", "accuracy against alpha"),
     "omniglot": ("Omniglot", "Prototypical Network, Conv-4"),
 }
 DATASETS = tuple(STEPS)
 PRESETS = ("cpu", "paper")
-#: Of figure 4.
+#: Alphas of figure 4.
 ALPHAS = (1.0, 2.0, 5.0, 10.0, 20.0)
 #: Row of Table 3 -> end of its recipe's name.
 _ENDINGS = {"plain": "-plain", "alpha": "-alpha", "alpha-at": "-alpha-at", "alpha-tc": "-alpha-tc"}
@@ -52,13 +52,13 @@ def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], n
 
 
 def stem(experiment: str, dataset: str) -> str:
-    """The name of an experiment's files: with the data set if it is not FC100."""
+    """Base name of an experiment's files, with the data set unless it is FC100."""
     return experiment if dataset == "fc100" else f"{experiment}-{dataset.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is trained once per seed: a row at a number of shots and of training ways."""
+    """What is trained once per seed: a row, its shots and the ways of its training tasks."""
 
     row: str
     shot: int = 5
@@ -66,13 +66,13 @@ class Cell:
 
     @property
     def alpha(self) -> float:
-        """Of a row of figure 4."""
+        """Alpha of a row of figure 4."""
         return float(self.row.removeprefix("alpha-"))
 
     def folder(self, seed: int) -> str:
-        """The run's name: the way is in it if it is not that of the test tasks."""
+        """The run's name, with the training way unless it is that of the test tasks."""
         way = f"-{self.train_way}way" if self.train_way != 5 else ""
-        shot = f"-{self.shot}shot" if not self.row.endswith("shot") else ""  # Omniglot's rows do
+        shot = f"-{self.shot}shot" if not self.row.endswith("shot") else ""  # as Omniglot's do
         return f"{self.row}{way}{shot}-seed{seed}"
 
 
@@ -82,15 +82,15 @@ class Request:
 
     Attributes:
         experiment: A key of `ROWS`.
-        dataset: Of the recipes.
+        dataset: Data set of the recipes.
         preset: cpu or paper.
         rows: Names of rows; empty for all.
-        shots: Empty for 5 with the cpu preset, and for all with the paper's.
+        shots: If empty, 5 with the cpu preset and all with the paper's.
         train_ways: Table 2 only.
         alphas: Figure 4 only.
-        seeds: One run each.
+        seeds: One run for each.
         changes: Settings such as `backbone.width=8`, on top of the preset.
-        tasks: Of the test.
+        tasks: Number of test tasks.
     """
 
     experiment: str
@@ -129,7 +129,7 @@ class Request:
 
     @property
     def stem(self) -> str:
-        """The name of what is written."""
+        """Base name of the files written."""
         return stem(self.experiment, self.dataset)
 
     def cells(self) -> list[Cell]:
@@ -137,7 +137,7 @@ class Request:
         return [cell for cell in self.all_cells() if not self.rows or cell.row in self.rows]
 
     def all_cells(self) -> list[Cell]:
-        """All rows of the table, in its order, at the shots and ways that are asked for."""
+        """All rows of the table, in its order, for the shots and ways asked for."""
         if self.experiment == "omniglot":
             return [Cell("1shot", 1), Cell("5shot", 5)]
         if self.experiment == "figure4":
@@ -149,7 +149,7 @@ class Request:
         return [Cell(row, shot) for shot in shots for row in rows]
 
     def config(self, cell: Cell, seed: int) -> Config:
-        """The recipe of a run: the shipped one, the preset, the user's changes."""
+        """A run's recipe: the shipped one, changed by the preset and then by the user."""
         config = load_recipe(self._recipe(cell))
         if self.preset == "cpu":
             config = config.updated(_cpu(self.experiment, self.dataset))
@@ -171,7 +171,7 @@ class Request:
 
 
 def _cpu(experiment: str, dataset: str) -> dict[str, Any]:
-    """What the cpu preset changes: meant for at most 20 minutes a row on two cores."""
+    """What the cpu preset changes; it aims at 20 minutes or less per row on two cores."""
     if experiment == "omniglot":
         return {}
     small = {"data": {"image_size": 32}} if dataset == "mini_imagenet" else {}

@@ -8,12 +8,12 @@ import ctypes
 import functools
 import sys
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and values of glibc's <malloc.h>
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's <malloc.h>
 
 
 @functools.cache
 def keep_large_blocks() -> bool:
-    """Raises glibc's thresholds once per process; True if that took effect."""
+    """Raises glibc's thresholds, once per process; returns whether it took effect."""
     if not sys.platform.startswith("linux"):
         return False
     try:

@@ -1,4 +1,4 @@
-"""`--device auto|cpu|cuda|mps` -> a torch device that is really there, and how to work on it."""
+"""Chooses an available torch device (auto, cpu, cuda or mps) and moves work onto it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,14 +11,14 @@ from torch.overrides import TorchFunctionMode
 from tadam.errors import UserError
 from tadam.system.torchrun import place
 
-#: Share of a GPU's free memory that the images may take; the rest is for training.
+#: Share of a GPU's free memory that images may take; the rest is for training.
 _IMAGES_SHARE = 0.5
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device of that name; `auto` takes CUDA, then MPS, then the CPU.
+    """The named device; `auto` prefers CUDA, then MPS, then the CPU.
 
-    Under torchrun each process of a machine gets a GPU of its own.
+    Under torchrun, each process on a machine gets its own GPU.
     """
     available = {
         "cuda": torch.cuda.is_available(),
@@ -37,21 +37,21 @@ def choose_device(name: str = "auto") -> torch.device:
         raise UserError("mps is a single device: set `device` to cpu, or leave torchrun out")
     if place().local_rank >= torch.cuda.device_count():
         raise UserError(
-            f"this machine has {torch.cuda.device_count()} GPUs, one for each process: lower "
+            f"this machine has {torch.cuda.device_count()} GPUs and each process needs one: lower "
             "torchrun's --nproc-per-node"
         )
     return torch.device(name, place().local_rank)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A small tensor on the device, without waiting for what the device is still busy with."""
-    if device.type == "cuda":  # only a copy from pinned memory runs beside the program
+    """Moves a small tensor to the device without waiting for the work queued there."""
+    if device.type == "cuda":  # only copies from pinned memory are asynchronous
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
 def images_fit(size: int, device: torch.device) -> bool:
-    """Whether images of `size` bytes should be kept on the device; on the CPU they are already."""
+    """Whether `size` bytes of images should move to the device; only CUDA has its own memory."""
     if device.type != "cuda":
         return False
     free, _ = torch.cuda.mem_get_info(device)
@@ -59,15 +59,15 @@ def images_fit(size: int, device: torch.device) -> bool:
 
 
 def mixed_precision(device_type: str) -> AbstractContextManager[Any]:
-    """Convolutions inside the block run in bfloat16 on CUDA; elsewhere that would be slower."""
+    """Runs convolutions in the block in bfloat16 on CUDA; elsewhere that would be slower."""
     return BFloat16Convolutions(device_type) if device_type == "cuda" else nullcontext()
 
 
 class BFloat16Convolutions(TorchFunctionMode):
     """Autocast for convolutions alone: bfloat16 inside, float32 before and after.
 
-    They are nearly all of the arithmetic. Batch norm's statistics, FiLM, prototypes, distances and
-    the loss keep their digits.
+    Convolutions are nearly all of the arithmetic. Batch-norm statistics, FiLM, prototypes,
+    distances and the loss keep full precision.
     """
 
     def __init__(self, device_type: str) -> None:

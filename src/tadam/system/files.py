@@ -1,4 +1,4 @@
-"""Writing without losing: temporary file, fsync, rename; and where data and caches live."""
+"""Atomic writes (temporary file, fsync, rename), and where data and caches live."""
 
 import os
 import re
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import platformdirs
 
-#: Environment variable that names the folder of the data sets.
+#: Environment variable with the path of the data folder.
 DATA_VARIABLE = "TADAM_DATA"
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path`; on success it is synced and takes the name.
+    """Yields a temporary path next to `path`; on success, syncs it and renames it to `path`.
 
-    If the block raises, the temporary file is removed and `path` stays as it was.
+    If the block raises, the temporary file is removed and `path` is left unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -32,12 +32,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def is_left_over(path: Path) -> bool:
-    """Whether this is what a kill leaves behind in the middle of `replacing`."""
+    """Whether a process killed inside `replacing` left this file behind."""
     return re.fullmatch(r"\..+\.\w{8}\.tmp", path.name) is not None
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
-    """Syncs a finished file and gives it its name."""
+    """Syncs a finished file and renames it to `path`."""
     with open(temporary, "rb+") as file:
         os.fsync(file.fileno())
     os.replace(temporary, path)
@@ -45,13 +45,13 @@ def put_in_place(temporary: Path, path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file in one piece or not at all."""
+    """Writes a text file completely or not at all."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_with(path: Path, save: Callable[[Path], None]) -> None:
-    """Lets `save` write a file to a temporary path, then puts it in place."""
+    """Calls `save` with a temporary path, then moves the file into place."""
     with replacing(path) as temporary:
         save(temporary)
 
@@ -62,7 +62,7 @@ def cache_dir() -> Path:
 
 
 def data_dir() -> Path:
-    """Where data sets are looked for: $TADAM_DATA (which --data sets), else in the user's cache."""
+    """The data folder: $TADAM_DATA (which `--data` sets), else a folder in the user's cache."""
     chosen = os.environ.get(DATA_VARIABLE)
     return Path(chosen).expanduser() if chosen else cache_dir() / "data"
 
@@ -75,7 +75,7 @@ def _umask() -> int:
 
 def _sync_folder(folder: Path) -> None:
     if os.name == "nt":
-        return  # Windows cannot open a folder, and makes renames durable by itself
+        return  # Windows cannot open a folder, but makes renames durable anyway
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

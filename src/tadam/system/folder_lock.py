@@ -1,4 +1,4 @@
-"""One process at a time writes to a folder. The system lets go of the lock of a killed process."""
+"""Lets one process at a time write to a folder; the system frees a killed process's lock."""
 
 import os
 import socket
@@ -13,32 +13,32 @@ from tadam.errors import RunFailed, UserError
 
 @contextmanager
 def locked(lock: Path, folder: Path, wait: float = 0.0, keep: bool = False) -> Iterator[None]:
-    """Holds the lock of a folder for the length of a block.
+    """Holds a folder's lock while the block runs.
 
     Args:
-        lock: A file that says who has the folder; its own folder is made if need be.
-        folder: What it is about.
-        wait: Seconds for another process to leave the folder.
-        keep: Leave the file when the block ends.
+        lock: File that names the process holding the folder; its parents are created if needed.
+        folder: The locked folder, for messages.
+        wait: Seconds to wait for another process to release the folder.
+        keep: Keep the lock file when the block ends.
     """
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"{lock.parent} cannot be made ({error.strerror}): choose another folder"
+            f"{lock.parent} cannot be created ({error.strerror}): choose another folder"
         ) from None
     try:
         held = FileLock(lock).acquire(timeout=wait)
     except Timeout:
         holder = lock.read_text(encoding="utf-8") or "another process"
         raise RunFailed(
-            f"{holder} is still writing to {folder}: wait for it to end, or stop it"
+            f"{holder} is still writing to {folder}: wait for it to finish, or stop it"
         ) from None
     with held:
-        lock.write_text(f"process {os.getpid()} of {socket.gethostname()}", "utf-8")
+        lock.write_text(f"process {os.getpid()} on {socket.gethostname()}", "utf-8")
         try:
             yield
         finally:
             if not keep:
-                with suppress(OSError):  # Windows removes no open file
+                with suppress(OSError):  # Windows cannot remove an open file
                     lock.unlink()

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a flag for a run, which ends between two steps, or what a caller likes."""
+"""Ctrl-C and SIGTERM: a flag that stops a run between two steps, or a custom handler."""
 
 import signal
 import threading
@@ -21,7 +21,7 @@ def interruption() -> Iterator[Callable[[], bool]]:
 
     try:
         previous = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: whoever runs us handles signals
+    except ValueError:  # not in the main thread: our caller handles signals
         previous = {}
     try:
         yield lambda: received
@@ -31,6 +31,6 @@ def interruption() -> Iterator[Callable[[], bool]]:
 
 
 def on_terminate(handler: Any) -> Any:
-    """Sets what SIGTERM does and returns what it did; only the main thread can."""
+    """Sets the SIGTERM handler and returns the old one; does nothing outside the main thread."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     return signal.signal(signal.SIGTERM, handler or signal.SIG_DFL) if in_main_thread else None

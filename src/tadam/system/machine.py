@@ -9,11 +9,11 @@ import torch
 
 
 def machine(threads: int, core: str) -> dict[str, Any]:
-    """This machine, for a result to name.
+    """Describes this machine, to store with results.
 
     Args:
-        threads: How many PyTorch computes with.
-        core: Which kernels run, `tadam.native.core()`.
+        threads: Number of PyTorch threads.
+        core: Which kernels run, from `tadam.native.core()`.
     """
     info = Path("/proc/cpuinfo")
     models = [

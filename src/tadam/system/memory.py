@@ -1,4 +1,4 @@
-"""How much memory this process has needed so far."""
+"""Peak memory use of this process."""
 
 import sys
 
@@ -6,9 +6,9 @@ import torch
 
 
 def peak_bytes(device: torch.device | None = None) -> int | None:
-    """Largest memory of this process: resident, or on a GPU what PyTorch allocated there.
+    """Peak resident memory of this process, or PyTorch's peak allocation on a GPU.
 
-    None where the system does not tell (Windows).
+    None where the system does not report it (Windows).
     """
     if device is not None and device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)

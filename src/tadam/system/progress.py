@@ -1,6 +1,6 @@
-"""How far a long task is: what progress bars are told."""
+"""The callback that reports progress to a progress bar."""
 
 from collections.abc import Callable
 
-#: Called with how much is done and how much there is in all.
+#: Called with (done, total).
 Progress = Callable[[int, int], None]

@@ -1,4 +1,4 @@
-"""What torchrun tells a process about its place among the others; needs no torch."""
+"""Reads a process's rank and group size from torchrun, without importing torch."""
 
 import os
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ class Place:
     """One process of a run.
 
     Attributes:
-        rank: Its number among all; number 0 writes files and speaks.
-        size: How many there are.
-        local_rank: Its number on this machine, and so its GPU.
+        rank: Its number in the whole run; rank 0 writes files and prints.
+        size: Number of processes.
+        local_rank: Its number on this machine, and hence its GPU.
         launched: Whether torchrun started it.
     """
 
@@ -22,7 +22,7 @@ class Place:
 
 
 def place() -> Place:
-    """Where this process stands; alone, unless torchrun started it."""
+    """This process's place in the run; alone unless torchrun started it."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return Place()
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")

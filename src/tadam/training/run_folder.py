@@ -1,4 +1,4 @@
-"""Whether a folder may be written to: nothing of the user's is ever overwritten unasked."""
+"""Checks whether a folder may be written to: user files are never overwritten unasked."""
 
 import os
 from collections.abc import Collection
@@ -17,14 +17,14 @@ def check_folder(
     marker: str = "",
     unfinished: Collection[str] = (),
 ) -> None:
-    """Refuses to write over anything: earlier results, another recipe, somebody's files.
+    """Refuses to overwrite anything: earlier results, another recipe's results, other files.
 
     Args:
         folder: Where results are to go.
         config: The recipe behind them; None if earlier results cannot be resumed.
         resume: Whether earlier results of the same recipe may be resumed.
-        marker: File that holds the recipe of earlier results.
-        unfinished: Files that count as nothing if there are no others.
+        marker: File with the recipe of earlier results.
+        unfinished: Files to ignore if there are no others.
     """
     _check_writable(folder)
     files = folder.iterdir() if folder.is_dir() else ()
@@ -48,7 +48,7 @@ def check_folder(
 
 
 def check_results(folder: Path, stem: str) -> None:
-    """Refuses to replace results `stem`.json, .md and so on in a folder that others may share."""
+    """Refuses to replace results `stem`.json, .md and so on in a folder shared with others."""
     _check_writable(folder)
     for path in sorted(folder.glob(f"{stem}.*")):
         raise UserError(f"{path} is there, but not what it was made from: choose another `out`")
