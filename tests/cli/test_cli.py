@@ -250,7 +250,7 @@ def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path:
     changes = arguments((*small, "backbone.name=pixels", *frozen))
     dataset = f"folder:{images}"
     result = tadam("train", "images", "--dataset", dataset, "--out", tmp_path / "r", *changes)
-    assert_one_sentence(result, "nothing to learn")
+    assert_one_sentence(result, "nothing to train")
 
 
 def test_recipes_are_listed_and_printed_whole(tadam) -> None:
