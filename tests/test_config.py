@@ -292,7 +292,7 @@ def test_a_setting_of_the_wrong_form_is_shown_the_right_one(setting):
     with pytest.raises(UserError) as error:
         Config().with_settings([setting])
     assert str(error.value) == (
-        f"--set {setting!r} must look like table.key=value, e.g. backbone.width=16"
+        f"`settings` must look like table.key=value, e.g. backbone.width=16, got {setting!r}"
     )
 
 

@@ -17,4 +17,4 @@ class LostProcess(RunFailed):
 
 
 class Interrupted(RunFailed):
-    """A run that was told to stop, by Ctrl-C or its machine, and can go on from its checkpoint."""
+    """Work that was told to stop, by Ctrl-C or its machine; what was done is kept."""

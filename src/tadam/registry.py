@@ -1,8 +1,8 @@
-"""The sockets for methods and backbones: a name in a recipe leads to the file of that name.
+"""Finds methods and backbones by the names that recipes use.
 
-A backbone or method is one file in its package. It registers its class together with the dataclass
-of its settings, and nothing else has to know of it. The file is imported when a recipe first names
-it, so that reading settings does not load every network there is.
+A method or backbone is one file of that name in its package. The file registers its class together
+with the dataclass of its settings, and nothing else has to know about it. It is imported when a
+recipe first names it, so that reading settings does not load every network there is.
 """
 
 import difflib
@@ -20,8 +20,8 @@ class Registry:
     """Classes and their settings by name.
 
     Args:
-        kind: What is registered, as errors call it; also the recipe's table.
-        package: Where to look for a name that has not been registered yet.
+        kind: What is registered, as errors and the recipe's table call it.
+        package: Where to look for a name that is not registered yet.
     """
 
     def __init__(self, kind: str, package: str) -> None:
@@ -32,21 +32,23 @@ class Registry:
         """Decorates a class.
 
         Args:
-            name: What recipes call it.
+            name: Its name in recipes.
             settings: The dataclass of its table in a recipe.
         """
 
         def keep(registered: C) -> C:
             known = self._entries.get(name)
             if known and known[0].__module__ != registered.__module__:
-                raise ValueError(f"there is a {self.kind} {name!r} already, {known[0].__module__}")
+                raise ValueError(
+                    f"{self.kind} {name!r} is already registered by {known[0].__module__}"
+                )
             self._entries[name] = (registered, settings)
             return registered
 
         return keep
 
     def find(self, name: str) -> Any:
-        """The class of that name."""
+        """The class registered under this name."""
         return self._entry(name)[0]
 
     def settings(self, name: str) -> Any:

@@ -208,9 +208,9 @@ def test_only_the_chosen_parts_and_widths_are_planned() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"threads": 0}, "--threads"),
-        ({"widths": (0,)}, "--widths"),
-        ({"parts": ("steps",)}, "'steps' in --only"),
+        ({"threads": 0}, "`threads`"),
+        ({"widths": (0,)}, "`widths`"),
+        ({"parts": ("steps",)}, "'steps' in `parts`"),
     ],
 )
 def test_an_invalid_plan_is_refused(changes: dict[str, object], words: str) -> None:

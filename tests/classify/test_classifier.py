@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from functools import partialmethod
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from tadam import FewShotClassifier, RunFailed, UserError
 from tadam.models.modelfile import save_model
 from tadam.nn.backbone import Backbone
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.folded import FoldedNetwork
@@ -109,7 +111,7 @@ def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(monk
     model, _ = random_model()
     images, labels = blobs(3, 5)
     kept = FewShotClassifier(model).fit(images, labels)
-    monkeypatch.setattr("tadam.classify.classifier._KEPT_BYTES", 0)
+    monkeypatch.setattr("tadam.classify.two_passes._KEPT_BYTES", 0)
     again = FewShotClassifier(model).fit(images, labels)
     np.testing.assert_array_equal(again.support_embeddings_, kept.support_embeddings_)
 
@@ -317,8 +319,8 @@ def test_tensors_are_labels_by_their_values(labels):
         (["a", "a", "a", "a"], "one class only, 'a'"),
         (["a", "b"], "4 images and 2 labels"),
         (["a", 1, "a", 1], "mix text ('a') and numbers (1)"),
-        (["a", None, "a", "b"], "None is no label"),
-        ([1.0, float("nan"), 2.0, 2.0], "nan is no label"),
+        (["a", None, "a", "b"], "None is not a label"),
+        ([1.0, float("nan"), 2.0, 2.0], "nan is not a label"),
         ([[1], [2], [1], [2]], "cannot be a label"),
         ("abcd", "must be a list"),
         (None, "labels are missing"),
@@ -618,3 +620,42 @@ def test_a_backbone_of_ones_own_needs_only_embed():
 
     images, labels = blobs(3, 4)
     assert FewShotClassifier(Mean()).fit(images, labels).score(images, labels) == 1.0
+
+
+def test_a_prediction_reads_as_one_line_without_arrays(tmp_path, fitted):
+    Image.fromarray(blobs(3, 1, seed=5)[0][1]).save(tmp_path / "a.png")
+    (prediction,) = fitted.classify(tmp_path / "a.png", thumbnails=True)
+    text = repr(prediction)
+    assert text.startswith(f"Prediction(path={str(tmp_path / 'a.png')!r}, label='c1', confidence=")
+    assert f"distance={prediction.distance:.3f}" in text
+    assert len(text.replace(str(tmp_path), "")) < 100
+    assert "array" not in text
+    assert "\n" not in text
+
+
+def test_a_classifier_that_is_told_to_stop_keeps_the_batches_that_it_has_done(fitted, monkeypatch):
+    monkeypatch.setattr("tadam.classify.reading._PIXELS_AT_ONCE", 1)  # batches of 64
+    images, _ = blobs(3, 70, seed=1)
+    whole = fitted.classify(images)
+    asked = []
+
+    def stop() -> bool:
+        asked.append(None)
+        return len(asked) == 2
+
+    some = fitted.classify(images, stop=stop)
+    assert len(asked) == 2
+    assert 64 < len(some) < len(whole) == 210
+    assert [p.label for p in some] == [p.label for p in whole[: len(some)]]
+    assert len(fitted.classify(images, stop=lambda: False)) == 210
+
+
+def test_python_is_warned_of_a_default_model_that_is_worse_for_want_of_an_extra(monkeypatch):
+    images, labels = blobs(2, 2)
+    monkeypatch.setattr(EfficientNetLite0, "is_installed", classmethod(lambda cls: False))
+    with pytest.warns(UserWarning, match=r"20 to 40 points.*'tadam-fewshot\[imagenet\]'") as told:
+        classifier = FewShotClassifier().fit(images, labels)
+    assert classifier.model_name_ == "fc100"
+    assert told[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        FewShotClassifier("fc100").fit(images, labels)

@@ -66,7 +66,8 @@ def forged(path, change):
 @pytest.mark.parametrize("distance", ["euclidean", "cosine"])
 def test_predictions_survive_bit_for_bit(tmp_path, name, distance):
     conditioning = {"enabled": name != "pixels"}
-    backbone = {"name": name, "width": 2, "mirrored": distance == "cosine"}
+    width = {} if name == "pixels" else {"width": 2}
+    backbone = {"name": name, **width, "mirrored": distance == "cosine"}
     metric = {"distance": distance}
     model, info = random_model(backbone=backbone, conditioning=conditioning, metric=metric)
     save_model(tmp_path / "m.safetensors", model, info)

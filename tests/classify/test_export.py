@@ -137,7 +137,7 @@ def test_one_file_says_what_it_is_and_nothing_of_this_machine(exported) -> None:
     assert json.loads(about["classes"]) == CLASSES
     assert float(about["reject_threshold"]) == 3.25
     assert about["label_type"] == "str"
-    assert (about["format"], about["tadam_version"]) == (export.FORMAT, __version__)
+    assert (about["format"], about["tadam_version"]) == (export.ONNX_FORMAT, __version__)
     assert about["image_size"] == str(SIZE)
     (images,) = runtime.get_inputs()
     assert (images.name, images.type) == ("images", "tensor(uint8)")
@@ -232,5 +232,19 @@ def test_without_the_extra_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
-    with pytest.raises(UserError, match=r"pip install 'tadam\[export\]'"):
+    with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[export\]'"):
         export.export(tmp_path / "x.onnx", predictor_of(RawPixels(3, 4)), CLASSES, 1.0)
+
+
+def test_a_classifier_exports_itself_and_a_path_may_be_text(tmp_path: Path) -> None:
+    images = export.random_images(6, 8, 8, 3)
+    classifier = FewShotClassifier(RawPixels(3, 8)).fit(images, ["a", "b", "c"] * 2)
+    result = classifier.export(str(tmp_path / "x.onnx"))
+    assert (result.file, result.classes) == (tmp_path / "x.onnx", 3)
+    (found,) = export.session(tmp_path / "x.onnx").run(["probabilities"], {"images": images})
+    np.testing.assert_allclose(found, classifier.predict_proba(images), atol=1e-4)
+    with pytest.raises(UserError, match="is a folder: name a file in it"):
+        classifier.export(tmp_path)
+    with pytest.raises(UserError, match="not fitted yet"):
+        FewShotClassifier(RawPixels(3, 8)).export(tmp_path / "y.onnx")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "x.onnx"]

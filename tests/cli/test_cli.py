@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from command_line import assert_one_sentence
+from tadam.errors import Interrupted
 from tiny import SETTINGS, arguments, write_image_folder
 
 
@@ -38,7 +39,7 @@ def test_help_of_every_command_fits_a_screen_and_needs_no_torch(tadam) -> None:
         assert result.code == 0
         assert "Usage: tadam" in result.out
         assert result.out.count("\n") <= 40
-    check = "import sys, tadam.cli; assert 'torch' not in sys.modules"
+    check = "import sys, tadam.cli.app; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
@@ -244,8 +245,11 @@ def test_a_training_state_is_not_a_model(tadam, trained: Path, images: Path) -> 
 
 
 def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path: Path) -> None:
-    settings = ("backbone.name=pixels", "conditioning.enabled=false", "metric.learn_alpha=false")
-    result = tadam(*train_arguments(images, tmp_path / "r", *settings, "auxiliary.enabled=false"))
+    small = [setting for setting in SETTINGS if not setting.startswith("backbone.width")]
+    frozen = ("conditioning.enabled=false", "metric.learn_alpha=false", "auxiliary.enabled=false")
+    changes = arguments((*small, "backbone.name=pixels", *frozen))
+    dataset = f"folder:{images}"
+    result = tadam("train", "images", "--dataset", dataset, "--out", tmp_path / "r", *changes)
     assert_one_sentence(result, "nothing to learn")
 
 
@@ -253,3 +257,38 @@ def test_recipes_are_listed_and_printed_whole(tadam) -> None:
     names = tadam("recipes").out.split()
     assert {"shapes", "images", "paper-fc100-5shot"} <= set(names)
     assert "[optimiser]" in tadam("recipes", "shapes").out
+
+
+def test_evaluate_knows_the_data_set_of_a_run(tadam, images: Path, trained: Path) -> None:
+    shape = ("--way", 2, "--shot", 1, "--tasks", 4, "--queries", 6, "--json")
+    own = json.loads(tadam("evaluate", trained, *shape).out)
+    named = json.loads(tadam("evaluate", trained, "--dataset", f"folder:{images}", *shape).out)
+    assert own["dataset"] == f"folder:{images}"
+    assert own["confusion"] == named["confusion"]
+
+
+def test_a_shipped_model_whose_data_set_is_not_there_is_one_sentence(
+    tadam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TADAM_DATA", "")  # and undoes what --data sets
+    result = tadam("evaluate", "fc100", "--data", tmp_path)
+    assert_one_sentence(
+        result,
+        "fc100 is measured on fc100, the data set of its recipe, unless --dataset names another",
+        f"fc100 is not in {tmp_path}: run 'tadam data prepare fc100'",
+    )
+    other = tadam("evaluate", "fc100", "--data", tmp_path, "--dataset", "cub")
+    assert_one_sentence(other, "error: cub is not in ")
+
+
+@pytest.mark.parametrize("stop", [Interrupted("stopped after step 2 of 9"), KeyboardInterrupt()])
+def test_what_ctrl_c_says_is_no_error_but_the_command_has_not_succeeded(
+    tadam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException
+) -> None:
+    def train(*arguments: object, **options: object) -> None:
+        raise stop
+
+    monkeypatch.setattr("tadam.training.run.train", train)
+    result = tadam("train", "shapes", "--out", tmp_path / "run")
+    assert result.code in (1, 130)
+    assert result.err.strip().split()[0] in ("stopped", "Aborted.")

@@ -129,7 +129,7 @@ def test_a_missing_classifier_and_a_missing_extra_are_a_sentence(
     assert_one_sentence(tadam("export", tmp_path / "no.tadam", "-o", file), "no.tadam")
     monkeypatch.setattr(export, "NEEDED", ("no_such_module",))
     assert_one_sentence(
-        tadam("export", folder / "flowers.tadam", "-o", file), "pip install 'tadam[export]'"
+        tadam("export", folder / "flowers.tadam", "-o", file), "pip install 'tadam-fewshot[export]'"
     )
     assert not file.exists()
 

@@ -142,7 +142,7 @@ def test_missing_files_are_one_sentence_that_says_what_to_do(root: Path) -> None
     assert text == (
         f"fc100 is not in {root}: run 'tadam data prepare fc100', or put cifar-100-python.tar.gz "
         "(or cifar-100-python/ with train and test) there yourself, or choose another folder "
-        "with --data"
+        "with `TADAM_DATA`"
     )
 
 

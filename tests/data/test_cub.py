@@ -178,5 +178,6 @@ def test_a_folder_that_is_not_a_class_is_one_sentence(root: Path) -> None:
 def test_without_files_the_sentence_says_what_to_do(root: Path) -> None:
     assert message() == (
         f"cub is not in {root}: run 'tadam data prepare cub', or put cub/CUB_200_2011.tgz (or "
-        "unpacked, cub/CUB_200_2011/images/) there yourself, or choose another folder with --data"
+        "unpacked, cub/CUB_200_2011/images/) there yourself, or choose another folder "
+        "with `TADAM_DATA`"
     )

@@ -188,7 +188,7 @@ def test_too_few_classes_for_the_way_is_one_sentence() -> None:
         EpisodeSampler(store_of([9] * 4), 5, 1, 5, seed=0, source="the val split")
     assert str(error.value) == (
         "the val split has 4 classes, 5-way tasks need 5: add classes, or lower the way "
-        "(episode.way to train, --way to evaluate)"
+        "(episode.way to train, `way` to evaluate)"
     )
 
 
@@ -198,7 +198,7 @@ def test_a_class_with_too_few_images_is_named() -> None:
         EpisodeSampler(store, 2, 5, 4, seed=0, source="folder:pets")
     assert str(error.value) == (
         "class 'c1' of folder:pets has 3 images, 5-shot with queries needs at least 6: "
-        "add images, or lower the shots (episode.shot to train, --shot to evaluate)"
+        "add images, or lower the shots (episode.shot to train, `shot` to evaluate)"
     )
 
 
@@ -217,7 +217,7 @@ def test_more_queries_than_the_smallest_classes_leave_is_one_sentence() -> None:
     assert str(error.value) == (
         "the data can leave as few as 3 images for queries in a 2-way 5-shot task, "
         "4 were asked for: lower them "
-        "(episode.queries, validation.queries to train, --queries to evaluate)"
+        "(episode.queries, validation.queries to train, `queries` to evaluate)"
     )
 
 

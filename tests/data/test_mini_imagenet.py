@@ -94,7 +94,7 @@ def test_without_files_the_sentence_says_what_to_put_where(root: Path) -> None:
     assert message() == (
         f"mini_imagenet is not in {root}: put mini-imagenet/mini-imagenet-cache-"
         "{train,val,test}.pkl (or few-shot-*.npz, or Ravi's *.csv with images/) there, or choose "
-        "another folder with --data"
+        "another folder with `TADAM_DATA`"
     )
 
 

@@ -129,7 +129,7 @@ def test_one_archive_alone_is_not_enough(root: Path) -> None:
     assert text == (
         f"omniglot is not in {root}: run 'tadam data prepare omniglot', or put "
         "omniglot/images_background.zip and omniglot/images_evaluation.zip there yourself, or "
-        "choose another folder with --data"
+        "choose another folder with `TADAM_DATA`"
     )
 
 

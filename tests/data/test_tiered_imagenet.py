@@ -82,7 +82,7 @@ def test_without_one_of_the_files_the_sentence_says_what_to_put_where(folder: Pa
         load_splits(CONFIG)
     assert str(error.value) == (
         f"tiered_imagenet is not in {folder.parent}: put tiered-imagenet/{{train,val,test}}_images_"
-        "png.pkl and _labels.pkl there, or choose another folder with --data"
+        "png.pkl and _labels.pkl there, or choose another folder with `TADAM_DATA`"
     )
 
 

@@ -166,7 +166,7 @@ def test_a_killed_rank_is_noticed_and_the_run_resumes_from_the_last_checkpoint(
     stderr = process.stderr
     assert process.returncode == 0, stderr
     assert "error: rank 0 lost another process of this run" in stderr
-    assert f"going on after step 4 of {STEPS}" in stderr
+    assert f"resuming after step 4 of {STEPS}" in stderr
     assert "Traceback" not in stderr
     for name in ("last.safetensors", "best.safetensors"):
         assert_close(out / name, pair / name, 0.0)
@@ -185,7 +185,7 @@ def test_a_restarted_process_resumes_its_own_run_but_not_one_that_it_found(
     assert (out / "last.safetensors").read_bytes() == left
     own = dying_run(images, tmp_path / "own", size=1, restarts=1, rank=0)
     assert own.returncode == 0, own.stderr
-    assert f"going on after step 4 of {STEPS}" in own.stderr
+    assert f"resuming after step 4 of {STEPS}" in own.stderr
 
 
 def test_sigterm_to_one_leaves_a_checkpoint_that_any_number_can_resume(

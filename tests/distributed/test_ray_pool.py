@@ -218,7 +218,7 @@ def test_ctrl_c_leaves_checkpoints_to_resume_from(
 ) -> None:
     monkeypatch.setattr("tadam.training.sweep._train_point", ray_jobs.slow_train_point)
     long = recipe.with_settings(["schedule.episodes=500", "validation.every=500"])
-    sentence = "^stopped with 0 of 2 jobs done; the same command with --resume goes on$"
+    sentence = "^stopped with 0 of 2 jobs done; start them again with `resume` to go on$"
     watcher = Impatient(tmp_path, "*/last.safetensors")
     with pytest.raises(Interrupted, match=sentence):
         sweep_alpha(long, [1, 5], tmp_path, cluster=cluster, watcher=watcher)
@@ -268,10 +268,10 @@ def test_more_than_any_machine_has_is_pointed_out_or_refused(address: str) -> No
     with open_pool(Cluster(address, gpus=1), diary):
         pass
     (note,) = diary.told
-    assert "--job-gpus" in str(note)
+    assert "GPUs" in str(note)
     assert "waiting for one to join" in str(note)
     with (
-        pytest.raises(UserError, match=r"--job-cpus.* lower them"),
+        pytest.raises(UserError, match=r"lower `cpus`, `gpus` or `memory`"),
         open_pool(Cluster("local", cpus=10_000)),
     ):
         pass
@@ -308,8 +308,8 @@ def web_page() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("locol", "^--ray must be local, host:port or ray://host:port, got 'locol'$"),
-        ("http://127.0.0.1:8265", "^--ray must be local, host:port"),
+        ("locol", "^`address` must be local, host:port or ray://host:port, got 'locol'$"),
+        ("http://127.0.0.1:8265", "^`address` must be local, host:port"),
         ("127.0.0.1:CLOSED", "^no connection to Ray at 127.0.0.1:.* refused$"),
         ("ray://127.0.0.1:CLOSED", "^no connection to Ray at ray://127.0.0.1:.* refused$"),
         ("127.0.0.1:99999", "^no connection to Ray at 127.0.0.1:99999: "),
@@ -333,4 +333,4 @@ def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError) as error, open_pool(Cluster("local")):
         pass
-    assert str(error.value) == "--ray needs Ray: pip install 'tadam-fewshot[cluster]'"
+    assert str(error.value) == "jobs on a cluster need Ray: pip install 'tadam-fewshot[cluster]'"

@@ -31,6 +31,7 @@ class ToyConfig(MethodConfig):
 
     name: str = "toy"
     features: int = 4
+    """Length of an embedding."""
 
 
 @METHODS.register("toy", ToyConfig)
@@ -196,8 +197,8 @@ def test_an_update_brings_its_own_loss(make_store: Any) -> None:
     ("settings", "message"),
     [
         (["method.feature=3"], r"unknown key method\.feature \(did you mean method\.features\?\)"),
-        (["metric.alpha=2.0"], r"method 'toy' has no \[metric\]: leave it out"),
-        (["conditioning.layers=last"], r"method 'toy' has no \[conditioning\]: leave it out"),
+        (["metric.alpha=2.0"], r"method 'toy' does not use \[metric\]: leave it out"),
+        (["conditioning.layers=last"], r"method 'toy' does not use \[conditioning\]: leave it out"),
     ],
 )
 def test_settings_that_a_method_does_not_have_are_refused(
@@ -214,7 +215,7 @@ def test_a_recipe_is_written_without_the_tables_that_its_method_does_not_use() -
     assert Config.from_toml(text, "toy.toml") == Config().with_settings(["method.name=toy"])
 
 
-def test_a_run_of_another_method_is_no_model_for_a_classifier(images: Path, tmp_path: Path) -> None:
+def test_a_classifier_refuses_a_run_of_another_method(images: Path, tmp_path: Path) -> None:
     train_toy(images, tmp_path / "run")
     with pytest.raises(UserError, match="was trained by method 'toy', which a classifier cannot"):
         package.FewShotClassifier(tmp_path / "run").fit(images)

@@ -271,7 +271,7 @@ def test_bytes_and_floats_on_the_0_255_scale_mean_the_same(kind):
     np.testing.assert_array_equal(run(model, support, query), as_float)
 
 
-def test_input_is_channels_last_however_the_images_lie():
+def test_input_is_channels_last_whatever_the_images_layout():
     model, _ = make_model()
     images = torch.from_numpy(make_images()[1][0])  # (N, C, H, W)
     expected = model.backbone.preprocess(images)

@@ -1,4 +1,4 @@
-"""Model files give back every bit, refuse what does not fit, are written whole or not at all."""
+"""Model files keep every bit, refuse what does not fit, are written whole or not at all."""
 
 import json
 
@@ -103,7 +103,7 @@ def test_a_truncated_file_is_refused(saved, keep):
 def test_a_file_of_another_kind_is_refused(tmp_path, data):
     path = tmp_path / "model.safetensors"
     path.write_bytes(data)
-    assert refusal(path).endswith("is not a complete safetensors file: copy or make it again")
+    assert refusal(path).endswith("is not a complete safetensors file: copy or create it again")
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_a_missing_and_a_surplus_tensor_are_refused(saved):
     tensors, _, raw = read_tensors(saved)
     metadata = {"tadam": json.dumps(raw)}
     save_file({**tensors, "zz": torch.zeros(1)}, saved, metadata=metadata)
-    assert "zz is (1,) torch.float32, expected not there" in refusal(saved)
+    assert "zz is (1,) torch.float32, expected absent" in refusal(saved)
     del tensors["metric.log_alpha"]
     save_file(tensors, saved, metadata=metadata)
-    assert "metric.log_alpha is not there, expected ()" in refusal(saved)
+    assert "metric.log_alpha is absent, expected ()" in refusal(saved)
 
 
 def test_another_format_number_asks_for_an_upgrade(saved):
@@ -180,21 +180,23 @@ def test_an_impossible_input_is_refused(saved, spec):
 
 
 @pytest.mark.parametrize("step", ["many", float("inf"), None])
-def test_a_step_that_is_no_number_is_refused(saved, step):
+def test_a_step_that_is_not_a_number_is_refused(saved, step):
     refusal(rewritten(saved, lambda raw: raw.update(step=step)))
 
 
 def test_a_missing_file_a_folder_and_a_classifier_are_named(tmp_path):
     path = tmp_path / "nowhere.safetensors"
-    assert "does not exist: check the path" in refusal(path)
-    assert "is a folder: name a file" in refusal(tmp_path)
+    assert "does not exist: check the path" in refusal(path, read_tensors)
+    assert "is a folder: name a file" in refusal(tmp_path, read_tensors)
+    assert "there is no model" in refusal(path)
+    assert f"holds no {BEST}" in refusal(tmp_path)
     save_file({"a": torch.zeros(1)}, tmp_path / "c.tadam", metadata={"tadam-classifier": "{}"})
     assert "is a classifier, not a model: " in refusal(tmp_path / "c.tadam")
     assert "there is no model" in refusal(path, find_model)
 
 
 def test_a_folder_stands_for_its_best_weights(tmp_path):
-    assert f"holds no {BEST}" in refusal(tmp_path, find_model)
+    assert f"has no {BEST}" in refusal(tmp_path, find_model)
     save_model(tmp_path / BEST, *make_model())
     assert find_model(tmp_path) == find_model(str(tmp_path)) == tmp_path / BEST
     assert find_model(tmp_path / BEST) == tmp_path / BEST
@@ -219,3 +221,16 @@ def test_a_save_replaces_the_old_file_and_leaves_no_other(saved):
     save_model(saved, model, info)
     assert torch.equal(load_file(saved)["backbone.pixel_mean"], model.backbone.pixel_mean)
     assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_a_model_is_loaded_by_name_by_text_by_folder_and_by_file(tmp_path):
+    model, info = make_model()
+    save_model(tmp_path / BEST, model, info)
+    for given in (tmp_path, str(tmp_path), tmp_path / BEST, str(tmp_path / BEST)):
+        loaded, found = load_model(given)
+        assert found == info
+        assert torch.equal(loaded.backbone.pixel_mean, model.backbone.pixel_mean)
+    shipped, about = tadam.load_model("fc100")
+    assert about.config.data.name == "fc100"
+    assert not shipped.training
+    assert "there is no model 'fc1000': " in refusal("fc1000")

@@ -35,7 +35,7 @@ def test_every_shipped_recipe_loads_and_survives_a_round_trip() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # shot, tasks, queries, alpha, conditioned, auxiliary, steps: PAPER_NOTES by hand
+        # shot, tasks, queries, alpha, conditioned, auxiliary, steps: by hand from the paper
         ("paper-fc100-5shot", (5, 2, 32, 5.0, True, True, 10_000)),
         ("paper-fc100-5shot-plain", (5, 2, 32, 1.0, False, False, 20_000)),
         ("paper-fc100-1shot-alpha-tc", (1, 5, 12, 2.0, True, False, 20_000)),

@@ -127,7 +127,7 @@ def test_log_bars_of_zeros_alone_are_drawn_on_a_linear_axis() -> None:
     assert figure.axes[0].get_yscale() == "linear"
 
 
-def test_heatmap_writes_its_numbers_but_zeros_and_takes_names_literally() -> None:
+def test_heatmap_writes_its_numbers_except_zeros_and_takes_names_literally() -> None:
     texts = texts_of(chart("heatmap"))
     assert {str(n) for n in range(1, 16)} <= set(texts)
     assert "0" not in texts

@@ -22,7 +22,7 @@ def test_axes_are_those_of_a_singular_value_decomposition() -> None:
 @pytest.mark.parametrize(
     "points", [np.ones((1, 5)), np.ones((4, 5)), np.outer(np.arange(4.0), np.ones(5))]
 )
-def test_points_without_a_plane_are_drawn_all_the_same(points: npt.NDArray[np.float64]) -> None:
+def test_points_that_span_no_plane_are_still_drawn(points: npt.NDArray[np.float64]) -> None:
     drawing = Map(["a"], ["#123456"], points, unit=False)
     drawing.images(points, [0] * len(points), ["x"] * len(points))
     numbers = [float(n) for n in re.findall(r'c[xy]="([^"]+)"', drawing.svg())]
@@ -30,7 +30,7 @@ def test_points_without_a_plane_are_drawn_all_the_same(points: npt.NDArray[np.fl
     assert all(0 <= n <= 960 for n in numbers)
 
 
-def test_by_direction_only_the_length_of_an_embedding_does_not_count() -> None:
+def test_the_length_of_an_embedding_does_not_count_if_only_its_direction_does() -> None:
     points = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 5.0]])
     scaled = points * np.array([[3.0], [1.0], [9.0]])
 

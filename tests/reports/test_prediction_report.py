@@ -18,7 +18,7 @@ _VOID = {"meta", "img", "br"}
 
 
 class Tags(HTMLParser):
-    """Every start tag with its attributes; fails where tags do not pair."""
+    """Every start tag with its attributes; fails if tags are not balanced."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Tags(HTMLParser):
 
 
 def classifier_of(names: list[str], shots: int = 2) -> SimpleNamespace:
-    """As much of a fitted classifier as the report looks at."""
+    """The parts of a fitted classifier that the report reads."""
     random = np.random.default_rng(0)
     way = len(names)
     return SimpleNamespace(
@@ -102,9 +102,9 @@ def test_uncertain_images_come_first_then_unknown_then_classes_by_confidence(
     ]
     assert tiles(text, 'id="class-1"', 'id="class-2"') == ["rose.jpg"]
     assert "aster 50%, or rose 40%" in text
-    assert "7 images sorted into 3 classes by 6 labelled images: 2 uncertain, 2 unknown" in text
+    assert "7 images sorted into 3 classes from 6 labelled images: 2 uncertain, 2 unknown" in text
     assert text.count('alt="labelled aster"') == 2
-    assert "No image." in text  # of tulips
+    assert "No images." in text  # of tulips
 
 
 def test_names_cannot_smuggle_html_in(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_names_cannot_smuggle_html_in(tmp_path: Path) -> None:
     assert "&amp;amp;" in text
 
 
-def test_a_file_name_that_is_no_text_is_shown_as_far_as_it_can_be(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_text_is_shown_as_far_as_possible(tmp_path: Path) -> None:
     assert "b?d.jpg" in report(
         tmp_path, NAMES, [prediction(NAMES, [0.9, 0.1, 0.0], "b\udcffd.jpg")]
     )

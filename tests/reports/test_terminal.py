@@ -30,7 +30,9 @@ def test_a_path_is_printed_as_it_is(name: str) -> None:
     assert captured.get() == "photos:dog:/[red]x\n"
 
 
-def test_a_bar_shows_how_many_have_ended_and_which_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_shows_how_many_have_ended_and_which_are_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = shown(monkeypatch, live=True, terminal=True)
     assert "1/3" in text
     assert "running: b, c" in text

@@ -72,6 +72,6 @@ def test_everything_is_run_in_order_and_once(
     assert list(found) == ["table2", "table3", "figure4", "figure3", "omniglot", "lemma1"]
     assert found["omniglot"]["rows"][0]["runs"][0]["accuracy"] == 0.5
 
-    alone = tadam("reproduce", "omniglot", "--out", tmp_path)  # knows no preset
+    alone = tadam("reproduce", "omniglot", "--out", tmp_path)  # has no preset
     assert alone.code == 0, alone.err
     assert runs == []

@@ -26,7 +26,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo") / "out"
     console = Console(record=True, width=100, quiet=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tadam.reproduce.demo, "TASKS", 3)
+        patch.setattr(tadam.reproduce.demo, "TEST_TASKS", 3)
         run_demo(folder, console, TINY)
         weights = (folder / "tadam" / "last.safetensors").stat().st_mtime_ns
         console = Console(record=True, width=100, file=io.StringIO())
@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, console.export_text()
 
 
-def test_the_table_has_the_five_rows_of_the_story(finished: tuple[Path, str]) -> None:
+def test_the_table_has_its_five_rows(finished: tuple[Path, str]) -> None:
     folder, text = finished
     rows = json.loads((folder / "results.json").read_text())
     assert [row["name"] for row in rows] == [
@@ -56,9 +56,9 @@ def test_a_second_demo_trains_nothing_again(finished: tuple[Path, str]) -> None:
 
 def test_the_report_is_one_file_with_every_part(finished: tuple[Path, str]) -> None:
     html = (finished[0] / "report.html").read_text()
-    for heading in ("What each idea buys", "One task", "How it learnt", "What it takes for what"):
+    for heading in ("Each idea, added in turn", "One task", "How it learnt", "What it confuses"):
         assert heading in html
-    assert "Where the task reaches into the network" in html
+    assert "How strongly each layer is modulated" in html
     assert html.count("<svg") == 4
     assert html.count("<img") == 25 + 20
     assert not re.search(r"<(script|link)|(src|href)=\"https?:", html)

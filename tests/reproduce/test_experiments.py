@@ -112,17 +112,17 @@ def test_the_command_of_a_run_by_hand(request_: Request, cell: Cell, expected: s
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"rows": ("plane",)}, "unknown row 'plane': --rows takes plain, alpha, alpha-at"),
-        ({"rows": ("plain", "plain")}, "--rows must differ"),
-        ({"shots": (2,)}, "unknown number of shots 2: --shots takes 1, 5, 10"),
-        ({"seeds": (-1,)}, "--seeds must be between 0 and"),
-        ({"seeds": (1, 1)}, "--seeds must differ, got 1, 1"),
-        ({"dataset": "cub"}, "unknown data set 'cub': --dataset takes fc100, mini_imagenet"),
-        ({"preset": "gpu"}, "unknown preset 'gpu': --preset takes cpu, paper"),
-        ({"train_ways": (7,)}, "unknown training way 7: --train-way takes 5, 20"),
-        ({"tasks": 1}, "--tasks must be at least 2, got 1"),
-        ({"changes": ("run.seed=1",)}, "--set run.seed=1 is what --seeds decides: leave it out"),
-        ({"changes": ("episode.shot=2",)}, "is what --shots decides"),
+        ({"rows": ("plane",)}, "unknown row 'plane': `rows` takes plain, alpha, alpha-at"),
+        ({"rows": ("plain", "plain")}, "`rows` must differ"),
+        ({"shots": (2,)}, "unknown number of shots 2: `shots` takes 1, 5, 10"),
+        ({"seeds": (-1,)}, "`seeds` must be between 0 and"),
+        ({"seeds": (1, 1)}, "`seeds` must differ, got 1, 1"),
+        ({"dataset": "cub"}, "unknown data set 'cub': `dataset` takes fc100, mini_imagenet"),
+        ({"preset": "gpu"}, "unknown preset 'gpu': `preset` takes cpu, paper"),
+        ({"train_ways": (7,)}, "unknown training way 7: `train_ways` takes 5, 20"),
+        ({"tasks": 1}, "`tasks` must be at least 2, got 1"),
+        ({"changes": ("run.seed=1",)}, "leave run.seed=1 out of `changes`: `seeds` decides it"),
+        ({"changes": ("episode.shot=2",)}, "`shots` decides it"),
     ],
 )
 def test_mistakes_are_refused(wrong: dict[str, Any], message: str) -> None:
@@ -131,5 +131,7 @@ def test_mistakes_are_refused(wrong: dict[str, Any], message: str) -> None:
 
 
 def test_the_figure_varies_alpha_itself() -> None:
-    with pytest.raises(UserError, match=r"metric.alpha=3 is what the figure varies"):
+    with pytest.raises(
+        UserError, match=r"leave metric.alpha=3 out of `changes`: the figure varies it"
+    ):
         Request("figure4", changes=("metric.alpha=3",))

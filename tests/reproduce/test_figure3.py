@@ -44,7 +44,7 @@ def test_values_of_all_models_and_their_medians(tmp_path: Path) -> None:
     assert figure3_rows(figure)[9] == ["10", "2", "1", "3", "0.1", "0.1", "0.1"]
     assert len(figure3_rows(figure)) == 12
     assert markdown(load_figure3(paths[0])) == markdown(figure) == paths[1].read_text()
-    assert "The paper saw |gamma0| grow towards the last layer" in paths[1].read_text()
+    assert "In the paper, |gamma0| grows towards the last layer" in paths[1].read_text()
     assert paths[2].stat().st_size > 10_000
 
 
@@ -87,7 +87,7 @@ def test_mistakes_are_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["figure3.json", "figure3.md"])
-def test_files_of_ones_own_are_not_replaced(tadam: CommandLine, tmp_path: Path, name: str) -> None:
+def test_a_users_own_files_are_not_replaced(tadam: CommandLine, tmp_path: Path, name: str) -> None:
     model = write_model(tmp_path / "tadam", 0.1)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("mine")
@@ -95,4 +95,4 @@ def test_files_of_ones_own_are_not_replaced(tadam: CommandLine, tmp_path: Path, 
     assert_one_sentence(tadam(*command), str(tmp_path / "out" / name))
     assert (tmp_path / "out" / name).read_text() == "mine"
     (tmp_path / "out" / name).unlink()
-    assert [tadam(*command).code for _ in range(2)] == [0, 0]  # one's own is drawn again
+    assert [tadam(*command).code for _ in range(2)] == [0, 0]  # an earlier figure is drawn again

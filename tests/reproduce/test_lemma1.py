@@ -66,7 +66,9 @@ def test_limits_agree_with_differences_of_the_loss_in_one_weight(alpha: float, l
 
 
 @pytest.mark.parametrize(("seed", "distance"), enumerate(DISTANCES))
-def test_gradient_goes_to_each_limit_at_its_end_and_to_it_alone(distance: str, seed: int) -> None:
+def test_gradient_approaches_each_limit_at_its_end_and_only_that_one(
+    distance: str, seed: int
+) -> None:
     result = lemma1(distance, seed)
     small, large = np.array(result.error_to_small_limit), np.array(result.error_to_large_limit)
     below_one = np.array(result.alphas) <= 0.1

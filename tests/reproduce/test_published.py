@@ -62,6 +62,6 @@ def test_prototypical_networks_stand_beside_our_omniglot() -> None:
     assert "60 classes" in seen("omniglot")
 
 
-def test_what_the_paper_saw_in_its_figures() -> None:
+def test_what_the_paper_reports_for_its_figures() -> None:
     assert "layers 3, 6, 9 and 12" in seen("figure3")
-    assert "inverse U" in seen("figure4")
+    assert "inverted U" in seen("figure4")

@@ -28,7 +28,7 @@ def _stored_runs() -> list[dict[str, Any]]:
     return [run for table in tables for row in table["rows"] for run in row["runs"]]
 
 
-def test_a_stored_result_is_of_the_recipe_that_its_command_trains() -> None:
+def test_a_stored_result_comes_from_the_recipe_that_its_command_trains() -> None:
     results = [RunResult.from_json(run) for run in _stored_runs()]
     assert len(results) > 10
     for result in results:
@@ -75,7 +75,9 @@ def test_results_are_on_the_page_with_pictures_beside_it(
     assert "of 1 trained model, by layer" in page
 
 
-def test_a_file_that_is_no_such_page_is_left_alone(tadam: CommandLine, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_results_page_is_left_alone(
+    tadam: CommandLine, tmp_path: Path
+) -> None:
     page = tmp_path / "notes.md"
     page.write_text("mine")
     again = tadam("reproduce", "report", "--out", tmp_path, "--page", page)
@@ -93,6 +95,6 @@ def test_a_damaged_lemma1_is_one_sentence(tadam: CommandLine, tmp_path: Path, co
         assert_one_sentence(done, "lemma1.json is damaged: remove it")
 
 
-def test_no_folder_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
+def test_a_missing_folder_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
     missing = tadam("reproduce", "report", "--out", tmp_path / "none")
     assert_one_sentence(missing, "there is no folder", "run 'tadam reproduce' first")

@@ -42,7 +42,7 @@ def options(images: Path, *more: str) -> list[str]:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every training step that is really made."""
+    """Every training step actually made."""
     made: list[int] = []
     original = Trainer.step
 
@@ -113,7 +113,7 @@ def test_the_test_number_is_what_evaluate_says_of_the_best_weights(
     assert validations[result["best_step"]] == max(validations.values())
 
 
-def test_a_reproduction_killed_in_training_goes_on_and_ends_the_same(
+def test_a_reproduction_killed_in_training_resumes_and_ends_the_same(
     tadam: CommandLine, images: Path, tmp_path: Path
 ) -> None:
     long = ("schedule.episodes=60", "validation.every=20", "run.checkpoint_every=7")
@@ -139,7 +139,7 @@ def test_a_reproduction_killed_in_training_goes_on_and_ends_the_same(
 
     resumed = tadam(*command, folder)
     assert resumed.code == 0, resumed.err
-    assert "going on after step" in resumed.err
+    assert "resuming after step" in resumed.err
     assert tadam(*command, whole).code == 0
     results = [
         json.loads((out / "table2" / run.name / "result.json").read_text())
@@ -149,7 +149,7 @@ def test_a_reproduction_killed_in_training_goes_on_and_ends_the_same(
     assert results[0]["best_step"] in (20, 40, 60)
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(
+def test_ctrl_c_says_that_the_same_command_continues(
     tadam: CommandLine, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = Trainer.step
@@ -164,11 +164,11 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
         patch.setattr(Trainer, "step", step)
         stopped = tadam(*command)
     assert stopped.code == 1
-    sentence = "error: stopped with 0 of 2 runs done; the same command goes on"
+    sentence = "error: stopped with 0 of 2 runs done: run the same command again to continue"
     assert stopped.err.splitlines()[-1] == sentence
-    gone_on = tadam(*command)
-    assert gone_on.code == 0
-    assert "going on after step 5 of 6" in gone_on.err
+    resumed = tadam(*command)
+    assert resumed.code == 0
+    assert "resuming after step 5 of 6" in resumed.err
 
 
 def test_other_settings_are_refused_and_nothing_is_touched(
@@ -180,13 +180,13 @@ def test_other_settings_are_refused_and_nothing_is_touched(
     steps.clear()
     assert_one_sentence(
         tadam(*command, *tiny, "--preset", "paper"),
-        "holds a reproduction with other settings (preset paper, there cpu)",
+        "holds a reproduction with other settings (preset: paper here, cpu there)",
         "choose another --out",
     )
     assert_one_sentence(
-        tadam(*command, *tiny, "--set", "backbone.width=3"), "backbone.width=3, there"
+        tadam(*command, *tiny, "--set", "backbone.width=3"), "backbone.width=3 here,"
     )
-    assert_one_sentence(tadam(*command, "--rows", "euclidean"), "changes none, there")
+    assert_one_sentence(tadam(*command, "--rows", "euclidean"), "changes: none here,")
     assert steps == []
     assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
 
@@ -201,9 +201,7 @@ def test_a_run_of_another_version_of_its_recipe_is_refused(
     assert_one_sentence(tadam(*command), "another recipe (optimiser.momentum: 0.9 != 0.8)")
 
 
-def test_files_of_others_are_left_alone(
-    tadam: CommandLine, tiny: list[str], tmp_path: Path
-) -> None:
+def test_other_files_are_left_alone(tadam: CommandLine, tiny: list[str], tmp_path: Path) -> None:
     (tmp_path / "table3").mkdir()
     (tmp_path / "table3" / "notes.txt").write_text("mine")
     command = ["reproduce", "table3", "--out", tmp_path, *tiny]
@@ -233,10 +231,10 @@ def test_results_without_their_runs_are_left_alone(
         (["table2", "--preset", "gpu"], "--preset takes cpu, paper"),
         (["figure4", "--values", "1,0"], "metric.alpha must be above 0"),
         (["figure4", "--values", "2,2.0"], "--values must differ"),
-        (["figure4", "--shot", "1,5"], "one number of shots: choose one with --shot"),
+        (["figure4", "--shot", "1,5"], "one number of shots: choose one with --shots"),
         (["figure4", "--dataset", "shapes"], "--dataset takes fc100, mini_imagenet"),
         (["omniglot", "--rows", "10shot"], "--rows takes 1shot, 5shot"),
-        (["all", "--set", "run.seed=3"], "is what --seeds decides"),
+        (["all", "--set", "run.seed=3"], "--seeds decides it"),
         (["table3", "--set", "backbone.widht=3"], "did you mean backbone.width?"),
         (["table3", "--data", "nowhere"], "fc100 is not in"),
         (["table3", "--job-cpus", "2"], "add --ray"),
@@ -256,7 +254,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing_behind(
 
 
 class Elsewhere:
-    """A cluster, as far as a job can tell: it arrives pickled, and its result leaves so."""
+    """A cluster, as far as a job can tell: jobs arrive pickled, and so do their results."""
 
     watcher = Watcher()
 

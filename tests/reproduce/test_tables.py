@@ -49,7 +49,7 @@ def test_published_ours_difference_and_minutes() -> None:
     ]
 
 
-def test_what_was_run_before_is_shown_with_what_is_asked_for_now() -> None:
+def test_earlier_runs_are_shown_with_the_requested_ones() -> None:
     before = Request("table2", train_ways=(20,))
     run = made_up(before, Cell("cosine", 5, 20), 0, 0.38, 9.0)
     rows = texts(build_table(Request("table2", rows=("euclidean",)), [run]))
@@ -61,7 +61,7 @@ def test_what_was_run_before_is_shown_with_what_is_asked_for_now() -> None:
     assert rows[4][2:5] == ["37.1 ± 1.9", "38.0 ± 0.7", "+0.9"]
 
 
-def test_data_of_another_kind_has_no_published_value_beside_it() -> None:
+def test_other_data_has_no_published_value_beside_it() -> None:
     request = Request("table3", changes=("data.name=shapes",))
     table = build_table(request, [made_up(request, Cell("plain"), 0, 0.9, 2.0)])
     assert table.dataset == "shapes"

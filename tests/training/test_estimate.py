@@ -91,13 +91,13 @@ def test_steps_with_and_without_an_auxiliary_update_are_tried(
     assert 10**8 < result.peak_bytes < 10**11
 
 
-def test_a_runs_time_is_that_of_its_parts() -> None:
+def test_a_runs_time_is_the_sum_of_its_parts() -> None:
     result = Estimate(100, 40, 5, 2.0, 1.5, 10.0, 10**9, "cpu", 0)
     assert result.seconds == 100 * 2.0 + 40 * 1.5 + 5 * 10.0
     assert result.to_json()["seconds"] == result.seconds
 
 
-def test_a_validation_embeds_each_image_once_and_conditioned_each_tasks_own_again(
+def test_a_validation_embeds_each_image_once_and_each_tasks_again_if_conditioned(
     make_store,
 ) -> None:
     # Both classes and all their 8 images are in every task.
@@ -149,7 +149,7 @@ def test_many_processes_are_not_estimated(tadam: CommandLine, monkeypatch) -> No
     assert_one_sentence(tadam("train", "shapes", "--estimate"), "run it without torchrun")
 
 
-def test_a_data_set_that_is_not_there_is_the_ordinary_sentence(tadam: CommandLine) -> None:
+def test_a_missing_data_set_is_the_usual_sentence(tadam: CommandLine) -> None:
     ordinary = tadam("train", "shapes", "--dataset", "folder:nowhere")
     assert_one_sentence(ordinary, "nowhere")
     assert tadam("train", "shapes", "--dataset", "folder:nowhere", "--estimate") == ordinary

@@ -1,4 +1,4 @@
-"""Weight decay, clipping, and a step that sees weights as they lie in memory."""
+"""Weight decay, clipping, and a step that views weights in memory order."""
 
 import numpy as np
 import pytest
@@ -58,13 +58,13 @@ def test_global_clipping_scales_all_by_the_same_factor(norm):
         np.testing.assert_allclose(ours, np.array(gradient) * factor, rtol=1e-6)
 
 
-def test_without_clipping_gradients_stay():
+def test_without_clipping_gradients_are_unchanged():
     for ours, gradient in zip(clipped("none", 1.0, GRADIENTS), GRADIENTS, strict=True):
         np.testing.assert_array_equal(ours, np.float32(gradient))
 
 
 @pytest.mark.parametrize("name", ["sgd", "adamw"])
-def test_a_step_is_the_same_however_weights_lie_in_memory(name):
+def test_a_step_is_the_same_whatever_the_memory_layout(name):
     config = OptimiserConfig(name=name, weight_decay=0.1)
     start, *gradients = torch.randn(4, 5, 4, 3, 3, generator=torch.Generator().manual_seed(0))
     plain, last = torch.contiguous_format, torch.channels_last

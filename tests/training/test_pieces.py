@@ -75,7 +75,7 @@ def moved_by(norm: nn.BatchNorm2d, batches: list[torch.Tensor]) -> tuple[torch.T
     return norm.running_mean.clone(), norm.running_var.clone(), norm.num_batches_tracked.clone()
 
 
-def test_running_statistics_are_the_means_of_what_each_piece_alone_makes_of_them():
+def test_running_statistics_are_the_means_over_pieces_computed_alone():
     generator = torch.Generator().manual_seed(0)
     data = torch.randn(4, 2, 8, 3, 5, 5, generator=generator) * 3 + 1  # 4 pieces, 2 passes each
     norm = nn.BatchNorm2d(3, momentum=0.3)
@@ -118,7 +118,7 @@ def test_a_single_piece_leaves_the_running_statistics_to_the_network():
         ),
     ],
 )
-def test_what_cannot_be_shared_is_the_users_mistake(size, settings, words):
+def test_sizes_that_cannot_be_split_are_refused(size, settings, words):
     with pytest.raises(UserError, match=words):
         pieces(Ranks(Place(0, size)), *settings)
 

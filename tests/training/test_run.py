@@ -1,4 +1,4 @@
-"""Runs: resumption bit for bit after a real kill, Ctrl-C, divergence; nothing is overwritten."""
+"""Runs: resuming bit for bit after a real kill, Ctrl-C, divergence; nothing is overwritten."""
 
 import itertools
 import json
@@ -85,11 +85,11 @@ def test_a_run_killed_twice_and_resumed_ends_bit_for_bit_like_one_never_killed(
 
     for name in ("last.safetensors", "best.safetensors"):
         assert_same_tensors(tmp_path / "whole" / name, killed / name)
-    # Checkpoints bring log records of their own, so the resumed log must agree with none missing.
+    # Checkpoints add log records, so the resumed log must agree with no record missing.
     assert log_without_times(tmp_path / "whole") == log_without_times(killed)
 
 
-def test_ctrl_c_leaves_a_checkpoint_of_the_last_step_and_says_how_to_go_on(
+def test_ctrl_c_leaves_a_checkpoint_of_the_last_step_and_says_how_to_resume(
     images: Path, tmp_path: Path
 ) -> None:
     process = start(images, tmp_path / "run", "optimiser.name=sgd")
@@ -163,13 +163,13 @@ def test_a_run_that_died_before_its_first_checkpoint_may_be_started_again(
         run_tiny(images, other, "backbone.width=3")
 
 
-def test_a_recipe_or_log_of_ones_own_is_not_replaced(images: Path, tmp_path: Path) -> None:
+def test_a_users_own_recipe_or_log_is_not_replaced(images: Path, tmp_path: Path) -> None:
     config = resolve("images", SETTINGS, f"folder:{images}")
     mine = "# why I chose this\n" + config.to_toml()
     recipe = tmp_path / "mine" / "recipe.toml"
     recipe.parent.mkdir()
     recipe.write_text(mine)
-    with pytest.raises(UserError, match="already holds results: add --resume"):
+    with pytest.raises(UserError, match="already holds results: add `resume`"):
         run_tiny(images, recipe.parent)
     run_tiny(images, recipe.parent, resume=True)
     assert recipe.read_text() == mine
@@ -185,7 +185,7 @@ def test_a_finished_run_whose_best_weights_are_gone_says_so(images: Path, tmp_pa
         run_tiny(images, tmp_path / "run", resume=True)
 
 
-def test_a_damaged_log_is_no_obstacle_to_resuming(images: Path, tmp_path: Path) -> None:
+def test_a_damaged_log_does_not_prevent_resuming(images: Path, tmp_path: Path) -> None:
     run_tiny(images, tmp_path / "run")
     with open(tmp_path / "run" / "log.jsonl", "ab") as file:
         file.write(b'\xff\xfe\n{"step": "x"}\n[1]\n{"step": 9')
@@ -318,7 +318,7 @@ def test_validation_has_its_own_way_or_that_of_training(
     assert validation.way == way
 
 
-def test_turned_classes_are_classes_of_training_and_not_of_validation(
+def test_rotated_classes_are_added_to_training_but_not_to_validation(
     make_store: Callable[..., ImageStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_store([6] * 4, size=16)
@@ -332,14 +332,14 @@ def test_turned_classes_are_classes_of_training_and_not_of_validation(
     assert validation.store is store
 
 
-def test_classes_that_are_turned_already_are_not_turned_again(
+def test_classes_that_are_already_rotated_are_refused(
     make_store: Callable[..., ImageStore],
 ) -> None:
     with pytest.raises(UserError, match="rot000' is a turned class already"):
         make_store([6] * 4, size=16).rotated().rotated()
 
 
-def test_without_its_checkpoint_a_run_is_not_trained_over(images: Path, tmp_path: Path) -> None:
+def test_a_run_without_its_checkpoint_is_not_overwritten(images: Path, tmp_path: Path) -> None:
     run_tiny(images, tmp_path / "run")
     (tmp_path / "run" / "last.safetensors").unlink()
     before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
@@ -348,9 +348,7 @@ def test_without_its_checkpoint_a_run_is_not_trained_over(images: Path, tmp_path
     assert before == {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
 
 
-def test_best_weights_in_the_place_of_the_checkpoint_are_no_state(
-    images: Path, tmp_path: Path
-) -> None:
+def test_best_weights_in_place_of_the_checkpoint_are_refused(images: Path, tmp_path: Path) -> None:
     run_tiny(images, tmp_path / "run")
     best = (tmp_path / "run" / "best.safetensors").read_bytes()
     (tmp_path / "run" / "last.safetensors").write_bytes(best)
@@ -358,7 +356,7 @@ def test_best_weights_in_the_place_of_the_checkpoint_are_no_state(
         run_tiny(images, tmp_path / "run", resume=True)
 
 
-def test_what_killed_runs_left_behind_is_removed(images: Path, tmp_path: Path) -> None:
+def test_leftovers_of_killed_runs_are_removed(images: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run_tiny(images, run)
     (run / ".last.safetensors.a1b2c3_d.tmp").write_bytes(b"half")
@@ -376,7 +374,7 @@ def test_divergence_that_only_a_validation_shows_is_one_sentence(
         )  # fmt: skip
 
 
-def test_a_disk_that_is_full_is_one_sentence(
+def test_a_full_disk_is_one_sentence(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -403,7 +401,7 @@ def test_a_folder_whose_classes_have_changed_is_neither_trained_on_nor_tested(
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "gone/run"])
-def test_a_folder_that_cannot_be_made_is_one_sentence(
+def test_a_folder_that_cannot_be_created_is_one_sentence(
     images: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")

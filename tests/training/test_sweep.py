@@ -1,4 +1,4 @@
-"""Cross-validation of alpha: right choice, resumption without repetition, clear refusals."""
+"""Cross-validation of alpha: right choice, resuming without repetition, clear refusals."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Config:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
-    """Every training step that is really made, as (alpha, step)."""
+    """Every training step actually made, as (alpha, step)."""
     made: list[tuple[float, int]] = []
     original = Trainer.step
 
@@ -168,7 +168,7 @@ def test_a_sweep_that_is_stopped_while_values_are_added_keeps_the_earlier_ones(
     assert whole.points[2:] == first.points
 
 
-def test_interrupted_sweep_goes_on_where_it_stopped_and_ends_the_same(
+def test_interrupted_sweep_resumes_where_it_stopped_and_ends_the_same(
     recipe: Config,
     tmp_path: Path,
     steps: list[tuple[float, int]],
@@ -207,7 +207,7 @@ def test_ctrl_c_ends_the_sweep_and_not_only_the_run(
         return step(self, t)
 
     monkeypatch.setattr(Trainer, "step", pressing)
-    with pytest.raises(Interrupted, match=r"^alpha 1: stopped after step 2 of 3;.*--resume"):
+    with pytest.raises(Interrupted, match=r"^alpha 1: stopped after step 2 of 3;.*`resume`"):
         sweep_alpha(recipe, [1, 5], tmp_path)
     assert steps == [(1.0, 0), (1.0, 1)]
 
@@ -233,7 +233,7 @@ def test_failed_run_is_named_by_its_alpha_and_the_others_are_made(
     assert [point["alpha"] for point in written["points"]] == [5, 10]
 
 
-def test_best_is_the_highest_accuracy_and_of_equals_the_smallest_alpha(
+def test_best_is_the_highest_accuracy_and_ties_go_to_the_smallest_alpha(
     made_up: dict[float, float], tmp_path: Path
 ) -> None:
     made_up |= {0.5: 0.4, 1.0: 0.6, 5.0: 0.6, 10.0: 0.5}
@@ -258,14 +258,14 @@ def test_best_value_at_the_edge_is_pointed_out(made_up: dict[float, float], tmp_
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1.0], "a sweep needs at least 2 --values, got 1"),
-        ([], "a sweep needs at least 2 --values, got 0"),
-        ([1.0, 2.0, 1.0], "--values must differ, got 1, 2, 1"),
-        ([0.0, 1.0], "--values must be above 0 and below 1e6, got 0"),
-        ([1.0, float("nan")], "--values must be above 0 and below 1e6, got nan"),
+        ([1.0], "a sweep needs at least 2 `values`, got 1"),
+        ([], "a sweep needs at least 2 `values`, got 0"),
+        ([1.0, 2.0, 1.0], "`values` must differ, got 1, 2, 1"),
+        ([0.0, 1.0], "`values` must be above 0 and below 1e6, got 0"),
+        ([1.0, float("nan")], "`values` must be above 0 and below 1e6, got nan"),
     ],
 )
-def test_senseless_values_are_refused_before_anything_is_written(
+def test_invalid_values_are_refused_before_anything_is_written(
     values: list[float], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError) as error:
@@ -275,7 +275,7 @@ def test_senseless_values_are_refused_before_anything_is_written(
 
 
 def test_alpha_cannot_be_set_as_well(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is what the sweep decides"):
+    with pytest.raises(UserError, match="the sweep decides it"):
         sweep_alpha(TINY, [1, 2], tmp_path, settings=["metric.alpha=3"])
 
 
@@ -284,7 +284,7 @@ def test_folder_of_another_sweep_or_of_other_files_is_refused(
 ) -> None:
     made_up |= {1.0: 0.4, 5.0: 0.6}
     sweep_alpha(TINY, [1, 5], tmp_path / "s")
-    with pytest.raises(UserError, match="already holds results: add --resume"):
+    with pytest.raises(UserError, match="already holds results: add `resume`"):
         sweep_alpha(TINY, [1, 5], tmp_path / "s")
     other = ["backbone.width=2"]
     with pytest.raises(UserError, match=r"of another recipe \(backbone.width: 2 != 1\)"):

@@ -40,7 +40,7 @@ def decays(optimiser: torch.optim.Optimizer) -> dict[int, float]:
 
 
 def expected_decays(model: nn.Module) -> dict[int, float]:
-    """The same by what kind of module a parameter belongs to."""
+    """The same, from the kind of module that a parameter belongs to."""
     result = {id(p): 0.0 for p in model.parameters()}
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
@@ -249,7 +249,7 @@ def test_images_kept_on_the_device_train_the_same_bits(monkeypatch):
     usual = make_trainer(*AUGMENTED)
     monkeypatch.setattr("tadam.training.trainer.images_fit", lambda size, device: True)
     resident = make_trainer(*AUGMENTED)
-    resident.store.images.fill(0)  # no longer looked at
+    resident.store.images.fill(0)  # no longer read
     for t in range(2):
         usual.step(t)
         resident.step(t)

@@ -82,7 +82,7 @@ def read_report(path: Path) -> Report:
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: give the file of an earlier run") from None
     except (OSError, ValueError):  # not JSON, or not even text
-        raise UserError(f"{path} is no JSON: give a file that 'tadam bench --json' wrote") from None
+        raise UserError(f"{path} is not JSON: give a file that 'tadam bench' wrote") from None
     try:
         if raw.pop("format") != _FORMAT:
             raise ValueError
@@ -92,7 +92,7 @@ def read_report(path: Path) -> Report:
             raise TypeError
     except (AttributeError, KeyError, TypeError, ValueError):
         raise UserError(
-            f"{path} is no result of this version's 'tadam bench --json': make a new one to compare"
+            f"{path} is no result of this version's 'tadam bench': make a new one to compare"
         ) from None
     return report
 

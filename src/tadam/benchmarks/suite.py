@@ -67,13 +67,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.threads < 1:
-            raise UserError(f"--threads must be at least 1, got {self.threads}")
+            raise UserError(f"`threads` must be at least 1, got {self.threads}")
         for width in self.widths:
             if not 1 <= width <= 1024:
-                raise UserError(f"--widths must be between 1 and 1024, got {width}")
+                raise UserError(f"`widths` must be between 1 and 1024, got {width}")
         for part in self.parts:
             if part not in PARTS:
-                raise UserError(f"unknown part {part!r} in --only: choose from {', '.join(PARTS)}")
+                raise UserError(f"unknown part {part!r} in `parts`: choose from {', '.join(PARTS)}")
 
 
 def quick_plan(threads: int) -> Plan:

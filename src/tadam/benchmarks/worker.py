@@ -46,7 +46,7 @@ class Worker:
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise RunFailed(
                 "a measuring process died, probably for want of memory: "
-                "close other programs, or choose smaller --widths or fewer parts with --only"
+                "close other programs, or choose smaller `widths`, or fewer parts with `parts`"
             ) from None
         if not fine:
             raise result

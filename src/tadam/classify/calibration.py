@@ -77,7 +77,7 @@ def calibrated_alpha(left_out: LeftOut, trained: float) -> float:
     own = distances.gather(1, left_out.labels.cpu()[:, None])
 
     def loss(log_alpha: Tensor) -> Tensor:
-        """Of each of several, (A,)."""
+        """Losses for each candidate alpha, (A,)."""
         fit = torch.zeros_like(log_alpha)
         for part in (distances - own).split(
             max(1, _ELEMENTS // (len(log_alpha) * distances.shape[1]))

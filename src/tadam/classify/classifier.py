@@ -4,10 +4,9 @@ It keeps scikit-learn's contract by its methods alone, so scikit-learn need not 
 """
 
 import copy
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +16,14 @@ from torch import Tensor
 from tadam.classify import classifier_file
 from tadam.classify.calibration import calibrated_alpha, leave_one_out, rejection_threshold
 from tadam.classify.estimator import Estimator
-from tadam.classify.inference import answer, embed, reader_of
+from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
-from tadam.classify.predictions import Prediction
+from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import Prepared, Progress, sources
+from tadam.classify.reading import sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
+from tadam.classify.two_passes import embed_support
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
@@ -31,9 +31,10 @@ from tadam.models.modelfile import ModelInfo
 from tadam.models.resolve import model_name, resolve_model
 from tadam.nn.backbone import Backbone
 from tadam.system.device import choose_device
+from tadam.system.progress import Progress
 
-#: Prepared support images are kept between the two passes up to this many bytes, else read again.
-_KEPT_BYTES = 2**30
+if TYPE_CHECKING:
+    from tadam.classify.export import Exported
 
 
 class FewShotClassifier(Estimator):
@@ -113,31 +114,12 @@ class FewShotClassifier(Estimator):
         classes = class_array(given)
         if len(classes) < 2:
             raise UserError(f"there is one class only, {given[0]!r}: a classifier needs at least 2")
-        device = choose_device(self.device)
-        model, origin = resolve_model(self.model, device)
-        backbone, ten = model.backbone, model.ten
+        model, origin = resolve_model(self.model, choose_device(self.device))
         alpha = model.metric.alpha.item()
-        distance = model.metric.distance_name
-        c = torch.zeros(len(classes), backbone.feature_size, device=device)
-        predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
-        reader = reader_of(backbone.preprocess, shrunk)
-        batches: Iterable[Prepared] = reader.batches(found, progress, problems)
-        size = 4 * len(found) * reader.channels * reader.size**2
-        if ten is not None and size <= _KEPT_BYTES:
-            batches = list(batches)
-        # A network that is used for one pass only is not worth folding.
-        rows, z, small = embed(predictor.network if predictor else backbone, batches)
-        numbers = class_numbers([given[row] for row in rows], classes)
-        if predictor is None:
-            with torch.no_grad():
-                labels = torch.from_numpy(numbers).to(device)
-                film = model.film_from(z[None], labels[None], len(classes))
-            predictor = Predictor(backbone, film, distance, c, alpha)
-            if not isinstance(batches, list):
-                batches = replace(reader, thumbnail=None).batches([found[row] for row in rows])
-            _, z, _ = embed(predictor.network, batches)  # second pass
-        pictures = by_class(small, numbers, len(classes))
-        self._settle(predictor.eval(), alpha, classes, z, numbers, pictures)
+        support = embed_support(model, found, given, classes, progress, problems)
+        self._settle(
+            support.predictor, alpha, classes, support.z, support.numbers, support.pictures
+        )
         self.model_name_, self.origin_ = model_name(self.model), origin
         return self
 
@@ -239,28 +221,27 @@ class FewShotClassifier(Estimator):
         thumbnails: bool = False,
         progress: Progress | None = None,
         problems: list[str] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Prediction]:
-        """All there is to say of each image; the arguments are those of `predict` and `fit`."""
+        """All there is to say of each image.
+
+        Args:
+            images: As for `predict`.
+            reject: As for `predict`.
+            thumbnails: Keep a small JPEG of each image.
+            progress: Called with (images read, images in all).
+            problems: Gets a sentence for each image that cannot be read; without it, the first
+                such image is an error.
+            stop: Asked after each batch; once it says yes, the images so far are all there is.
+        """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
         reader = reader_of(self.predictor_.preprocess, thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
-        answers = answer(self.predictor_, batches)
+        answers = answer(self.predictor_, until(stop, batches) if stop else batches)
         far = answers.far(self.reject_threshold_) & reject
-        labels = self.classes_[answers.best].tolist()
-        return [
-            Prediction(
-                path=str(found[row]) if isinstance(found[row], Path) else None,
-                label=unknown if far[i] else labels[i],
-                probabilities=answers.probabilities[i],
-                distance=float(answers.distances[i]),
-                unknown=bool(far[i]),
-                embedding=answers.embeddings[i],
-                thumbnail=answers.thumbnails[i] if thumbnails else None,
-            )
-            for i, row in enumerate(answers.rows)
-        ]
+        return predictions_from(answers, found, self.classes_, far, unknown)
 
     def score(self, images: Any, labels: Any = None) -> float:
         """Share of the images whose label is predicted; a folder brings its labels along."""
@@ -273,6 +254,17 @@ class FewShotClassifier(Estimator):
         """Writes everything that was learnt to one `.tadam` file; an old one is replaced."""
         self._check_fitted()
         classifier_file.save(Path(path), self)
+
+    def export(self, path: str | Path) -> "Exported":
+        """Writes an ONNX file that answers as this classifier does, without us.
+
+        It is compared with PyTorch before it takes its name; an old one is replaced. Needs the
+        extra `export`.
+        """
+        self._check_fitted()
+        from tadam.classify.export import export
+
+        return export(path, self.predictor_, self.classes_.tolist(), self.reject_threshold_)
 
     @classmethod
     def load(

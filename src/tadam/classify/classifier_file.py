@@ -21,6 +21,7 @@ from torch import Tensor
 from tadam.classify.labels import class_array, plain_labels
 from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import packed, unpacked
+from tadam.data.folder import named_like_image
 from tadam.errors import UserError
 from tadam.metric import DISTANCES
 from tadam.models.modelfile import (
@@ -41,7 +42,7 @@ from tadam.system.device import choose_device
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
-FORMAT = 1
+CLASSIFIER_FORMAT = 1
 _WEIGHTS = "predictor."
 #: Where a file has the predictor's preprocessing; all else is behind `_WEIGHTS`.
 _STATISTICS = {
@@ -61,7 +62,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         )
     origin, predictor = classifier.origin_, classifier.predictor_
     description = {
-        "format": FORMAT,
+        "format": CLASSIFIER_FORMAT,
         "classes": classes,
         "distance": predictor.distance,
         "trained_alpha": classifier.trained_alpha_,
@@ -170,7 +171,7 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
             {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
             str(raw["backbone"]),
             model,
-            raw.get("model_name"),  # files of before have none
+            raw.get("model_name"),  # absent from older files
             raw.get("mirrored", model is not None and model.config.backbone.mirrored),
         )
         ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
@@ -183,17 +184,24 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    tensors, metadata = open_tensors(path)
+    try:
+        tensors, metadata = open_tensors(path)
+    except UserError:
+        kind = "a folder" if path.is_dir() else "an image"
+        if path.is_dir() or (path.is_file() and named_like_image(path)):
+            raise UserError(
+                f"{path} is {kind}, not a classifier: give a .tadam file, which 'tadam fit' writes"
+            ) from None
+        raise
     if MODEL_KEY in metadata:
-        raise UserError(
-            f"{path} is a model, not a classifier: make one with 'tadam fit FOLDER --model {path}'"
-        )
+        raise UserError(f"{path} is a model, not a classifier: fit a classifier with it as `model`")
     try:
         text = metadata[CLASSIFIER_KEY]
         raw = json.loads(text)
-        if raw["format"] != FORMAT:
+        if raw["format"] != CLASSIFIER_FORMAT:
             raise UserError(
-                f"{path} has format {raw['format']}, this tadam reads {FORMAT}: upgrade tadam"
+                f"{path} has format {raw['format']}, this tadam reads {CLASSIFIER_FORMAT}: "
+                "upgrade tadam"
             )
         intact = metadata["sha256"] == _checksum(text, tensors)
     except UserError:

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from tadam import __version__
 from tadam.classify.predictor import Predictor
+from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
 from tadam.system.files import replacing
 
 #: Version of the graph's inputs, outputs and metadata.
-FORMAT = "1"
+ONNX_FORMAT = "1"
 INPUT, OUTPUTS = "images", ("probabilities", "distance")
 #: Largest difference from PyTorch, of a probability or a cosine distance.
 TOLERANCE = 1e-4
@@ -32,9 +33,6 @@ TOLERANCE = 1e-4
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
 #: Batches that are compared: how many images, and their sides as multiples of the model's.
 _TRIALS = ((1, 1.0, 1.0), (2, 0.4, 0.7), (7, 1.3, 1.0), (1, 3.1, 2.2), (2, 1.0, 2.0))
-
-Pixels = npt.NDArray[np.uint8]
-Values = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def installed() -> bool:
 def check_installed() -> None:
     """Says what to install if anything is missing."""
     if not installed():
-        raise UserError("exporting needs ONNX and its runtime: pip install 'tadam[export]'")
+        raise UserError("exporting needs ONNX and its runtime: pip install 'tadam-fewshot[export]'")
 
 
 class _Graph(nn.Module):
@@ -79,7 +77,7 @@ class _Graph(nn.Module):
 
 
 def export(
-    path: Path, predictor: Predictor, classes: Sequence[Any], reject_threshold: float
+    path: str | Path, predictor: Predictor, classes: Sequence[Any], reject_threshold: float
 ) -> Exported:
     """Writes the file, unless onnxruntime's answers differ from PyTorch's on random images.
 
@@ -90,6 +88,9 @@ def export(
         reject_threshold: Cosine distance beyond which an image belongs to no class.
     """
     check_installed()
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file in it")
     graph = _Graph(predictor).eval()
     size = predictor.image_size
     example = random_images(2, size + 3, size + 5, predictor.channels)
@@ -98,7 +99,7 @@ def export(
     model = onnx_model(graph, torch.from_numpy(example).to(device), INPUT, OUTPUTS, dynamic)
     model.metadata_props.update(
         {
-            "format": FORMAT,
+            "format": ONNX_FORMAT,
             "tadam_version": __version__,
             "classes": json.dumps(list(classes)),
             "label_type": type(classes[0]).__name__,
@@ -186,7 +187,7 @@ def _largest_difference(file: Path, graph: _Graph) -> float:
     return largest
 
 
-def _answers(graph: _Graph, images: Pixels) -> list[Values]:
+def _answers(graph: _Graph, images: Pixels) -> list[npt.NDArray[np.float32]]:
     """PyTorch's, by the operations that were exported: gradients keep the native core out."""
     device = graph.predictor.prototypes.device
     with torch.enable_grad():

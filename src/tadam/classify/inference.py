@@ -1,6 +1,6 @@
 """Prepared images through a network, batch by batch: embeddings, distances and probabilities."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import BATCH, Prepared, Reader
+from tadam.classify.reading import READ_AT_ONCE, Prepared, Reader
 from tadam.data.decode import Pixels
 from tadam.errors import UserError
 from tadam.nn.fast import constant_weights
@@ -55,6 +55,14 @@ def reader_of(preprocess: Preprocess, thumbnail: Callable[[Pixels], Any] | None 
     return Reader(preprocess, size, channels, device, thumbnail)
 
 
+def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Prepared]:
+    """The batches up to the first one after which `stop` says yes."""
+    for batch in batches:
+        yield batch
+        if stop():
+            return
+
+
 @torch.no_grad()
 def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], Tensor, list[Any]]:
     """Rows, embeddings (n, D) and thumbnails of all images."""
@@ -75,7 +83,7 @@ def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], T
 def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     """Classifies images."""
     rows, z, thumbnails = embed(predictor.network, batches)
-    parts = z.split(BATCH)
+    parts = z.split(READ_AT_ONCE)
     distances = torch.cat([predictor.distances(part) for part in parts])
     nearest = torch.cat([predictor.nearest(part) for part in parts])
     probabilities = (-predictor.alpha * distances).softmax(dim=1)

@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
 
 def _kind(label: Any) -> str:
     if label is None or (isinstance(label, float) and math.isnan(label)):
-        raise UserError(f"{label!r} is no label: leave out the images that have none")
+        raise UserError(f"{label!r} is not a label: leave out images without one")
     if isinstance(label, bool):
         return "truth values"
     if isinstance(label, (int, float)):

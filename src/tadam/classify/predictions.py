@@ -1,10 +1,15 @@
 """What a classifier says of one image: the row of a table, the tile of a report."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tadam.classify.inference import Answers
+from tadam.classify.reading import ImageSource
 
 
 @dataclass(frozen=True)
@@ -29,12 +34,55 @@ class Prediction:
     embedding: npt.NDArray[np.float32]
     thumbnail: bytes | None = None
 
+    def __repr__(self) -> str:
+        """One line: the arrays are many numbers that nobody reads."""
+        return (
+            f"Prediction(path={self.path!r}, label={self.label!r}, "
+            f"confidence={self.confidence:.3f}, distance={self.distance:.3f}, "
+            f"unknown={self.unknown})"
+        )
+
     @property
     def nearest(self) -> int:
         """Number of the most probable class."""
         return int(self.probabilities.argmax())
 
+    def most_probable(self, count: int) -> list[int]:
+        """Numbers of the most probable classes, the likeliest first; all if there are fewer."""
+        return [int(k) for k in np.argsort(-self.probabilities, kind="stable")[:count]]
+
     @property
     def confidence(self) -> float:
         """Probability of the most probable class."""
         return float(self.probabilities.max())
+
+
+def predictions_from(
+    answers: Answers,
+    images: Sequence[ImageSource],
+    classes: npt.NDArray[Any],
+    far: npt.NDArray[np.bool_],
+    unknown: Hashable,
+) -> list[Prediction]:
+    """The answers for each image.
+
+    Args:
+        answers: For n of the images.
+        images: All that were asked for.
+        classes: The labels, (K,).
+        far: Which of the n are rejected, (n,).
+        unknown: The label of those.
+    """
+    labels = classes[answers.best].tolist()
+    return [
+        Prediction(
+            path=str(image) if isinstance(image := images[row], Path) else None,
+            label=unknown if far[i] else labels[i],
+            probabilities=answers.probabilities[i],
+            distance=float(answers.distances[i]),
+            unknown=bool(far[i]),
+            embedding=answers.embeddings[i],
+            thumbnail=answers.thumbnails[i] if answers.thumbnails else None,
+        )
+        for i, row in enumerate(answers.rows)
+    ]

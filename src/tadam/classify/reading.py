@@ -16,19 +16,19 @@ from torch import Tensor
 from tadam.data.decode import Pixels, decode_upright, upright
 from tadam.data.folder import image_files
 from tadam.errors import UserError
+from tadam.system.progress import Progress
 
 #: Images that go through a network at once: this many, or small ones of so many pixels together.
-BATCH, _BATCH_PIXELS = 64, 2**18
+READ_AT_ONCE, _PIXELS_AT_ONCE = 64, 2**18
 #: Images of one size are scaled together up to this many pixels: their floats are held at once.
 _BLOCK_PIXELS = 2**22
 _MOST_THREADS = 8
 
-Progress = Callable[[int, int], None]
 #: What a user may give as one image.
-Source = Path | Image.Image | Pixels
+ImageSource = Path | Image.Image | Pixels
 
 
-def sources(images: Any) -> list[Source]:
+def sources(images: Any) -> list[ImageSource]:
     """The single images that `images` means; nothing is read yet.
 
     Args:
@@ -57,7 +57,7 @@ def sources(images: Any) -> list[Source]:
     return [_source(image, number) for number, image in enumerate(listed)]
 
 
-def _source(image: Any, number: int) -> Source:
+def _source(image: Any, number: int) -> ImageSource:
     if isinstance(image, (str, os.PathLike)):
         return Path(image)
     if isinstance(image, Image.Image):
@@ -78,12 +78,12 @@ def _source(image: Any, number: int) -> Source:
     return array
 
 
-def name_of(source: Source, number: int) -> str:
+def name_of(source: ImageSource, number: int) -> str:
     """What to call an image in a sentence."""
     return str(source) if isinstance(source, Path) else f"image {number}"
 
 
-def read(source: Source, number: int, size: int, channels: int) -> Pixels:
+def read(source: ImageSource, number: int, size: int, channels: int) -> Pixels:
     """The pixels of one image, (H, W, channels) uint8.
 
     Args:
@@ -146,11 +146,11 @@ class Reader:
 
     def batches(
         self,
-        images: Sequence[Source],
+        images: Sequence[ImageSource],
         progress: Progress | None = None,
         problems: list[str] | None = None,
     ) -> Iterator[Prepared]:
-        """Batches of `BATCH` images or more, in order, read while the last batch is worked on.
+        """Batches of `READ_AT_ONCE` images or more, in order; reads ahead of the network.
 
         Args:
             images: What to read.
@@ -158,7 +158,7 @@ class Reader:
             problems: Gets a sentence for each image that is broken; without it the first such
                 sentence is raised.
         """
-        most = max(BATCH, _BATCH_PIXELS // self.size**2)
+        most = max(READ_AT_ONCE, _PIXELS_AT_ONCE // self.size**2)
         pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS))
         try:
             waiting: list[Prepared] = []
@@ -182,7 +182,7 @@ class Reader:
             pool.shutdown(cancel_futures=True)
 
     @torch.inference_mode()
-    def _prepare(self, first: int, block: Sequence[Source]) -> _Outcome:
+    def _prepare(self, first: int, block: Sequence[ImageSource]) -> _Outcome:
         """Images of one size, or a single one; with several, all of them are arrays."""
         try:
             pixels = [
@@ -198,32 +198,32 @@ class Reader:
         )
 
 
-def _blocks(images: Sequence[Source]) -> Iterator[tuple[int, Sequence[Source]]]:
+def _blocks(images: Sequence[ImageSource]) -> Iterator[tuple[int, Sequence[ImageSource]]]:
     """Number of the first image, and neighbours that can be scaled together."""
     start = 0
     while start < len(images):
         first, stop = images[start], start + 1
         if isinstance(first, np.ndarray):
-            most = min(BATCH, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
+            most = min(READ_AT_ONCE, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
             while stop < min(start + most, len(images)) and _alike(first, images[stop]):
                 stop += 1
         yield start, images[start:stop]
         start = stop
 
 
-def _alike(array: Pixels, other: Source) -> bool:
+def _alike(array: Pixels, other: ImageSource) -> bool:
     return isinstance(other, np.ndarray) and other.shape == array.shape
 
 
 def _in_order(
     pool: ThreadPoolExecutor,
-    work: Callable[[int, Sequence[Source]], _Outcome],
-    blocks: Iterable[tuple[int, Sequence[Source]]],
+    work: Callable[[int, Sequence[ImageSource]], _Outcome],
+    blocks: Iterable[tuple[int, Sequence[ImageSource]]],
 ) -> Iterator[_Outcome]:
     """What becomes of all blocks, in order, with a batch's worth of images under way."""
     pending: deque[tuple[int, Future[_Outcome]]] = deque()
     for first, block in blocks:
-        while pending and sum(count for count, _ in pending) >= BATCH:
+        while pending and sum(count for count, _ in pending) >= READ_AT_ONCE:
             yield pending.popleft()[1].result()
         pending.append((len(block), pool.submit(work, first, block)))
     while pending:

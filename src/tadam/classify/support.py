@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tadam.classify.labels import numbered, plain_labels
-from tadam.classify.reading import Source, sources
+from tadam.classify.reading import ImageSource, sources
 from tadam.data.folder import class_files
 from tadam.errors import UserError
 
 
-def labelled(images: Any, labels: Any = None) -> tuple[list[Source], list[Hashable]]:
+def labelled(images: Any, labels: Any = None) -> tuple[list[ImageSource], list[Hashable]]:
     """The single images and the label of each; a folder's labels are its sub-folders' names."""
     if labels is None:
         if not isinstance(images, (str, os.PathLike)):

@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 from rich.padding import Padding
 
-from tadam.cli.options import DataDir, Json, check_outputs
+from tadam.cli.files import check_outputs
+from tadam.cli.options import DataDir, Force, Json
+from tadam.cli.typer_app import App
 from tadam.errors import RunFailed
 from tadam.reports.terminal import out, print_json, progress_bar
 
-data_app = typer.Typer(help="List, prepare, verify and show data sets.", no_args_is_help=True)
+data_app = App(help="List, prepare, verify and show data sets.")
 
 DataName = Annotated[str, typer.Argument(help="A name that 'tadam data list' shows.")]
 ImageSize = Annotated[int, typer.Option(help="Side in pixels; 0 for the data set's own.")]
@@ -18,7 +20,7 @@ ImageSize = Annotated[int, typer.Option(help="Side in pixels; 0 for the data set
 
 @data_app.command("list")
 def data_list(data: DataDir = None, as_json: Json = False) -> None:
-    """What there is, where it is, and how to get what is not there."""
+    """List the data sets, where they are, and how to get the missing ones."""
     from tadam.data.catalogue import describe
 
     descriptions = describe()
@@ -35,7 +37,7 @@ def data_list(data: DataDir = None, as_json: Json = False) -> None:
 
 @data_app.command("prepare")
 def data_prepare(name: DataName, image_size: ImageSize = 0, data: DataDir = None) -> None:
-    """Download a data set if need be, and draw or decode it into the cache."""
+    """Download a data set if needed, and draw or decode it into the cache."""
     from tadam.config import DataConfig
     from tadam.data.catalogue import prepare
 
@@ -64,9 +66,9 @@ def data_show(
     name: DataName,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "train",
     file: Annotated[
-        Path | None, typer.Option("--out", help="PNG to write; NAME-SPLIT.png if not given.")
+        Path | None, typer.Option("--out", help="PNG to write; NAME-SPLIT.png by default.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Force = False,
     data: DataDir = None,
 ) -> None:
     """Draw a contact sheet: a row of images per class."""

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tadam.cli.options import Json, check_outputs
+from tadam.cli.files import check_inputs, check_outputs
+from tadam.cli.options import Force, Json
 from tadam.reports.terminal import err, out, print_json
 
 
@@ -15,30 +16,29 @@ def export(
     onnx_file: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE.onnx", help="The file to write.")
     ],
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Force = False,
     benchmark: Annotated[
         bool, typer.Option("--benchmark", help="Compare its speed with PyTorch's.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Write a classifier as ONNX: images in, probabilities out, checked against PyTorch."""
+    check_inputs([file])
     check_outputs([onnx_file], force, classifier=file)
 
     from tadam.classify.classifier import FewShotClassifier
     from tadam.classify.export import check_installed
-    from tadam.classify.export import export as run
 
     check_installed()
     classifier = FewShotClassifier.load(file)
-    predictor, classes = classifier.predictor_, classifier.classes_.tolist()
     with err.status("writing and checking"):
-        result = run(onnx_file, predictor, classes, classifier.reject_threshold_)
+        result = classifier.export(onnx_file)
     speeds = None
     if benchmark:
         from tadam.benchmarks.exported import compare_speed
 
         with err.status("measuring"):
-            speeds = compare_speed(onnx_file, predictor)
+            speeds = compare_speed(onnx_file, classifier.predictor_)
     if as_json:
         found = {**asdict(result), "file": str(result.file)}
         print_json({**found, "benchmark": asdict(speeds)} if speeds else found)

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import os
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -29,67 +29,69 @@ DataDir = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Stop at a file that cannot be read instead of skipping it."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. backbone.width=16."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")]
 Recipe = Annotated[str, typer.Argument(help="A shipped recipe's name, or a TOML file.")]
-Dataset = Annotated[str | None, typer.Option(help="Use this data set instead of the recipe's.")]
-
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS|local",
-        help="Run the jobs on this Ray cluster (host:port or ray://host:port), or on one started "
-        "here; --out must be on storage that all its machines share.",
-    ),
-]
-JobCpus = Annotated[
-    int | None, typer.Option(min=1, help="With --ray: CPUs and threads of a job, 1 unless set.")
-]
-JobGpus = Annotated[
-    float | None, typer.Option(min=0, help="With --ray: GPUs of a job, 0 unless set.")
-]
-JobMemory = Annotated[
-    float | None, typer.Option(min=0, help="With --ray: memory of a job in GiB, to keep free.")
-]
 
 
-def check_outputs(files: Sequence[Path], force: bool, classifier: Path | None = None) -> None:
-    """Refuses files that cannot or should not be written, before any work is done.
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a recipe is trained."""
 
-    Args:
-        files: What a command is asked to write.
-        force: Whether existing files may be replaced.
-        classifier: The file that the command reads, which is not to be lost.
-    """
-    real = [os.path.realpath(file) for file in files]
-    for file in files:
-        if classifier and os.path.realpath(file) == os.path.realpath(classifier):
-            raise UserError(f"{file} is the classifier itself: choose another file")
-        if real.count(os.path.realpath(file)) > 1:
-            raise UserError(f"{file} is to be written twice: choose another file for one of them")
-        if file.is_dir():
-            raise UserError(f"{file} is a folder: name a file in it")
-        if file.exists() and not (force and file.is_file()):
-            raise UserError(f"{file} exists: choose another file, or add --force")
-        folder = next(parent for parent in file.absolute().parents if parent.exists())
-        if not folder.is_dir():
-            raise UserError(f"{file} cannot be written: {folder} is not a folder")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise UserError(f"{file} cannot be written: you may not write in {folder}")
+    dataset: Annotated[
+        str | None, typer.Option(help="Use this data set instead of the recipe's.")
+    ] = None
+    settings: Settings = None
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint.")] = (
+        False
+    )
+    device: Device = "auto"
+    data: DataDir = None
 
 
-def cluster(
-    ray: str | None, cpus: int | None, gpus: float | None, memory: float | None
-) -> Cluster | None:
-    """What the four options ask for."""
-    if ray is not None:
-        return Cluster(ray, cpus or 1, gpus or 0.0, memory or 0.0)
-    for name, value in (("cpus", cpus), ("gpus", gpus), ("memory", memory)):
-        if value is not None:
-            raise UserError(f"--job-{name} is for jobs on a cluster: add --ray, or leave it out")
-    return None
+@dataclass(frozen=True)
+class JobOptions:
+    """Where runs that do not need each other go, and what each of them gets."""
+
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="ADDRESS|local",
+            help="Run the jobs on this Ray cluster (host:port or ray://host:port), or on one "
+            "started here; --out must be on storage that all its machines share.",
+        ),
+    ] = None
+    job_cpus: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="With --ray: CPUs and threads of a job, 1 by default."
+        ),
+    ] = None
+    job_gpus: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="N", help="With --ray: GPUs of a job, 0 by default."),
+    ] = None
+    job_memory: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="GIB", help="With --ray: memory to keep free for a job."),
+    ] = None
+
+    def cluster(self) -> Cluster | None:
+        """The cluster that is asked for; None to run the jobs here, one after another."""
+        if self.ray is not None:
+            return Cluster(
+                self.ray, self.job_cpus or 1, self.job_gpus or 0.0, self.job_memory or 0.0
+            )
+        for name in ("job_cpus", "job_gpus", "job_memory"):
+            if getattr(self, name) is not None:
+                raise UserError(f"`{name}` is for jobs on a cluster: add `ray`, or leave it out")
+        return None

@@ -6,41 +6,25 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tadam.cli.options import (
-    DataDir,
-    Dataset,
-    Device,
-    JobCpus,
-    JobGpus,
-    JobMemory,
-    Json,
-    Ray,
-    Recipe,
-    Resume,
-    Settings,
-    cluster,
-)
+from tadam.cli.options import JobOptions, Json, Recipe, TrainingOptions
+from tadam.cli.typer_app import App
 from tadam.reports.terminal import JobReporter, err, out, percent, print_json
 
-sweep_app = typer.Typer(help="Cross-validate a setting.", no_args_is_help=True)
+sweep_app = App(help="Cross-validate a setting.")
 
 
 @sweep_app.command("alpha")
 def sweep_alpha(
     recipe: Recipe,
-    values: Annotated[str, typer.Option(help="Comma-separated alphas.")] = "0.5,1,2,5,10",
+    values: Annotated[
+        str, typer.Option(help="Comma-separated alphas.", metavar="NUMBERS")
+    ] = "0.5,1,2,5,10",
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Sweep folder; runs/sweep-RECIPE if not given.")
+        Path | None, typer.Option("--out", help="Sweep folder; runs/sweep-RECIPE by default.")
     ] = None,
-    dataset: Dataset = None,
-    settings: Settings = None,
-    resume: Resume = False,
-    device: Device = "auto",
-    data: DataDir = None,
-    ray: Ray = None,
-    job_cpus: JobCpus = None,
-    job_gpus: JobGpus = None,
-    job_memory: JobMemory = None,
+    *,
+    training: TrainingOptions,
+    jobs: JobOptions,
     as_json: Json = False,
 ) -> None:
     """Train once per alpha, choose on validation and draw the curve."""
@@ -54,13 +38,13 @@ def sweep_alpha(
         recipe,
         parse_values(values),
         folder,
-        settings=settings or [],
-        dataset=dataset,
-        device=device,
-        resume=resume,
-        cluster=cluster(ray, job_cpus, job_gpus, job_memory),
+        settings=training.settings or [],
+        dataset=training.dataset,
+        device=training.device,
+        resume=training.resume,
+        cluster=jobs.cluster(),
         reporter=TerminalReporter(err),
-        watcher=JobReporter(live=ray is not None),
+        watcher=JobReporter(live=jobs.ray is not None),
         on_point=lambda p: err.print(f"alpha {p.alpha:g}: {percent(p.accuracy, p.ci95)}"),
     )
     result = draw_sweep(result)

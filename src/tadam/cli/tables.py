@@ -1,23 +1,14 @@
 """Commands that reproduce what takes training: tables 2 and 3, figure 4, Omniglot."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.table import Table
 
-from tadam.cli.options import (
-    DataDir,
-    Device,
-    JobCpus,
-    JobGpus,
-    JobMemory,
-    Json,
-    Ray,
-    Settings,
-    cluster,
-)
+from tadam.cli.options import DataDir, Device, JobOptions, Json, Settings
 from tadam.distributed.jobs import Cluster
 from tadam.errors import UserError
 from tadam.reports.terminal import JobReporter, err, out, print_json
@@ -29,29 +20,48 @@ if TYPE_CHECKING:
 T = TypeVar("T", int, float)
 Out = Annotated[
     Path,
-    typer.Option("--out", help="Reproduction folder; give it again to go on, or to add runs."),
+    typer.Option("--out", help="Reproduction folder; name it again to resume or to add runs."),
 ]
 PaperDataset = Annotated[str, typer.Option("--dataset", help="fc100 or mini_imagenet.")]
-Preset = Annotated[
-    str,
-    typer.Option(
-        help="cpu: narrower and shorter, for an hour or two; paper: the full one, for a GPU."
-    ),
-]
 Rows = Annotated[
-    str | None, typer.Option(help="Comma-separated rows, all unless given.", metavar="NAMES")
+    str | None, typer.Option(help="Comma-separated rows; all by default.", metavar="NAMES")
 ]
 Shots = Annotated[
     str | None,
-    typer.Option(help="Of 1,5,10; unless given, 5 with cpu and all with paper.", metavar="NUMBERS"),
+    typer.Option(help="Of 1,5,10; by default 5 with cpu, all with paper.", metavar="NUMBERS"),
 ]
-Seeds = Annotated[str, typer.Option(help="Comma-separated; a run for each.", metavar="NUMBERS")]
 TrainWay = Annotated[
     str, typer.Option("--train-way", help="Classes of a training task: 5, 20 or 5,20.")
 ]
-Values = Annotated[str, typer.Option(help="Comma-separated alphas.")]
-Tasks = Annotated[int, typer.Option(help="Test tasks.")]
+Alphas = Annotated[str, typer.Option(help="Comma-separated alphas.", metavar="NUMBERS")]
 FOLDER = Path("runs/reproduce")
+
+
+@dataclass(frozen=True)
+class PaperOptions:
+    """Which of the paper's experiments, and how much of it."""
+
+    dataset: PaperDataset = "fc100"
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="cpu: narrower and shorter, for an hour or two; paper: the full one, for a GPU."
+        ),
+    ] = "cpu"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How its runs are trained, measured and kept."""
+
+    seeds: Annotated[
+        str, typer.Option(help="Comma-separated; a run for each.", metavar="NUMBERS")
+    ] = "0"
+    folder: Out = FOLDER
+    settings: Settings = None
+    tasks: Annotated[int, typer.Option(help="Test tasks.")] = 500
+    device: Device = "auto"
+    data: DataDir = None
 
 
 def _numbers(text: str, option: str, kind: Callable[[str], T]) -> tuple[T, ...]:
@@ -63,12 +73,9 @@ def _numbers(text: str, option: str, kind: Callable[[str], T]) -> tuple[T, ...]:
 
 def request(
     experiment: str,
-    dataset: str = "fc100",
-    preset: str = "cpu",
+    paper: PaperOptions,
+    runs: RunOptions,
     *,
-    seeds: str,
-    settings: list[str] | None,
-    tasks: int,
     rows: str | None = None,
     shots: str | None = None,
     train_way: str = "5",
@@ -79,25 +86,27 @@ def request(
 
     return Request(
         experiment,
-        dataset,
-        preset,
+        paper.dataset,
+        paper.preset,
         tuple(part.strip() for part in rows.split(",")) if rows else (),
         _numbers(shots, "--shots", int) if shots else (),
         _numbers(train_way, "--train-way", int),
         _numbers(values, "--values", float) if values else ALPHAS,
-        _numbers(seeds, "--seeds", int),
-        tuple(settings or ()),
-        tasks,
+        _numbers(runs.seeds, "--seeds", int),
+        tuple(runs.settings or ()),
+        runs.tasks,
     )
 
 
-def run(request: "Request", folder: Path, device: str, on: Cluster | None) -> "Reproduced":
+def run(request: "Request", runs: RunOptions, on: Cluster | None) -> "Reproduced":
     """Runs what is missing."""
     from tadam.reports.training_progress import TerminalReporter
     from tadam.reproduce.training import reproduce
 
     reporter, watcher = TerminalReporter(err), JobReporter(live=on is not None)
-    return reproduce(request, folder, device=device, cluster=on, reporter=reporter, watcher=watcher)
+    return reproduce(
+        request, runs.folder, device=runs.device, cluster=on, reporter=reporter, watcher=watcher
+    )
 
 
 def show(reproduced: "Reproduced", as_json: bool) -> None:
@@ -129,114 +138,52 @@ def print_written(paths: Iterable[Path]) -> None:
 def table2(
     rows: Rows = None,
     train_way: TrainWay = "5",
-    seeds: Seeds = "0",
-    dataset: PaperDataset = "fc100",
-    preset: Preset = "cpu",
-    folder: Out = FOLDER,
-    settings: Settings = None,
-    tasks: Tasks = 500,
-    device: Device = "auto",
-    data: DataDir = None,
-    ray: Ray = None,
-    job_cpus: JobCpus = None,
-    job_gpus: JobGpus = None,
-    job_memory: JobMemory = None,
+    *,
+    paper: PaperOptions,
+    runs: RunOptions,
+    jobs: JobOptions,
     as_json: Json = False,
 ) -> None:
     """Conv-4 with three distances: rows euclidean, cosine, cosine-scaled."""
-    on = cluster(ray, job_cpus, job_gpus, job_memory)
-    wanted = request(
-        "table2",
-        dataset,
-        preset,
-        rows=rows,
-        train_way=train_way,
-        seeds=seeds,
-        settings=settings,
-        tasks=tasks,
-    )
-    show(run(wanted, folder, device, on), as_json)
+    on = jobs.cluster()
+    wanted = request("table2", paper, runs, rows=rows, train_way=train_way)
+    show(run(wanted, runs, on), as_json)
 
 
 def table3(
     rows: Rows = None,
     shots: Shots = None,
-    seeds: Seeds = "0",
-    dataset: PaperDataset = "fc100",
-    preset: Preset = "cpu",
-    folder: Out = FOLDER,
-    settings: Settings = None,
-    tasks: Tasks = 500,
-    device: Device = "auto",
-    data: DataDir = None,
-    ray: Ray = None,
-    job_cpus: JobCpus = None,
-    job_gpus: JobGpus = None,
-    job_memory: JobMemory = None,
+    *,
+    paper: PaperOptions,
+    runs: RunOptions,
+    jobs: JobOptions,
     as_json: Json = False,
 ) -> None:
     """What each idea brings: rows plain, alpha, alpha-at, alpha-tc, tadam."""
-    on = cluster(ray, job_cpus, job_gpus, job_memory)
-    wanted = request(
-        "table3",
-        dataset,
-        preset,
-        rows=rows,
-        shots=shots,
-        seeds=seeds,
-        settings=settings,
-        tasks=tasks,
-    )
-    show(run(wanted, folder, device, on), as_json)
+    on = jobs.cluster()
+    wanted = request("table3", paper, runs, rows=rows, shots=shots)
+    show(run(wanted, runs, on), as_json)
 
 
 def figure4(
-    values: Values = "1,2,5,10,20",
+    values: Alphas = "1,2,5,10,20",
     shot: Annotated[str, typer.Option("--shot", "--shots", help="1, 5 or 10.")] = "5",
-    seeds: Seeds = "0",
-    dataset: PaperDataset = "fc100",
-    preset: Preset = "cpu",
-    folder: Out = FOLDER,
-    settings: Settings = None,
-    tasks: Tasks = 500,
-    device: Device = "auto",
-    data: DataDir = None,
-    ray: Ray = None,
-    job_cpus: JobCpus = None,
-    job_gpus: JobGpus = None,
-    job_memory: JobMemory = None,
+    *,
+    paper: PaperOptions,
+    runs: RunOptions,
+    jobs: JobOptions,
     as_json: Json = False,
 ) -> None:
     """Accuracy against alpha, validation and test, with half the preset's budget each."""
-    on = cluster(ray, job_cpus, job_gpus, job_memory)
-    wanted = request(
-        "figure4",
-        dataset,
-        preset,
-        values=values,
-        shots=shot,
-        seeds=seeds,
-        settings=settings,
-        tasks=tasks,
-    )
-    show(run(wanted, folder, device, on), as_json)
+    on = jobs.cluster()
+    wanted = request("figure4", paper, runs, values=values, shots=shot)
+    show(run(wanted, runs, on), as_json)
 
 
 def omniglot(
-    rows: Rows = None,
-    seeds: Seeds = "0",
-    folder: Out = FOLDER,
-    settings: Settings = None,
-    tasks: Tasks = 500,
-    device: Device = "auto",
-    data: DataDir = None,
-    ray: Ray = None,
-    job_cpus: JobCpus = None,
-    job_gpus: JobGpus = None,
-    job_memory: JobMemory = None,
-    as_json: Json = False,
+    rows: Rows = None, *, runs: RunOptions, jobs: JobOptions, as_json: Json = False
 ) -> None:
     """Conv-4 on Omniglot, which the paper leaves out: rows 1shot, 5shot."""
-    on = cluster(ray, job_cpus, job_gpus, job_memory)
-    wanted = request("omniglot", rows=rows, seeds=seeds, settings=settings, tasks=tasks)
-    show(run(wanted, folder, device, on), as_json)
+    on = jobs.cluster()
+    wanted = request("omniglot", PaperOptions(), runs, rows=rows)
+    show(run(wanted, runs, on), as_json)

@@ -1,4 +1,4 @@
-"""What each setting is for: the text below it in its dataclass, for help screens and pages."""
+"""What each setting means: the text below it in its dataclass, for help screens and pages."""
 
 import ast
 import dataclasses
@@ -20,7 +20,7 @@ class Setting:
         key: Its full name, such as `backbone.width`.
         default: Its value unless a recipe says otherwise.
         meaning: The text below it in its dataclass.
-        owners: The backbones or methods that have it; empty if it does not depend on them.
+        owners: The backbones or methods that have it; empty if all of them do.
     """
 
     key: str
@@ -30,7 +30,7 @@ class Setting:
 
 
 def settings() -> list[Setting]:
-    """Every setting there is, table by table; those of single methods and backbones name them."""
+    """Every setting, table by table; `owners` names the methods or backbones it is limited to."""
     found = []
     for table, section in vars(Config()).items():
         registry = {"method": METHODS, "backbone": BACKBONES}.get(table)
@@ -60,7 +60,7 @@ def _of_table(table: str, kind: type) -> list[Setting]:
 
 
 def _meanings(kind: type) -> dict[str, str]:
-    """Setting -> the text below it, that of a base class if it has none of its own."""
+    """Setting -> the text below it, or the base class's text if it has none of its own."""
     meanings: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(base):

@@ -29,7 +29,7 @@ from tadam.registry import BACKBONES, METHODS
 
 #: Tables that only some methods use; see `MethodConfig.tables`.
 _PARTS = ("metric", "conditioning", "auxiliary")
-#: Settings that 0.1.0 wrote out for every backbone, whether it had them or not.
+#: Settings that 0.1.0 wrote for every backbone, whether it had them or not.
 _FORMER_BACKBONE_KEYS = {"width", "pools", "activation", "embedding", "initialisation"}
 
 
@@ -64,7 +64,7 @@ class Config:
         for name in set(_PARTS) - set(self.method.tables):
             part = getattr(self, name)
             if part != type(part)():
-                raise UserError(f"method {self.method.name!r} has no [{name}]: leave it out")
+                raise UserError(f"method {self.method.name!r} does not use [{name}]: leave it out")
         self.method.check(self)
 
     @classmethod
@@ -86,14 +86,14 @@ class Config:
             raise UserError(f"{source}: {error}") from None
 
     def updated(self, tables: dict[str, Any]) -> Self:
-        """A copy with the given tables' keys replaced."""
+        """A copy with the keys in `tables` replaced."""
         return updated(self, tables)
 
     def with_settings(self, settings: list[str]) -> Self:
         """A copy with `key=value` settings such as `backbone.width=16`; a later one wins.
 
-        They are checked together: `backbone.name=pixels` is no error before the
-        `conditioning.enabled=false` that follows it.
+        They are checked together, so `backbone.name=pixels` may come before the
+        `conditioning.enabled=false` that it needs.
         """
         tables: dict[str, dict[str, Any]] = {}
         for setting in settings:
@@ -101,7 +101,8 @@ class Config:
             table, dot, name = key.strip().partition(".")
             if not equals or not dot:
                 raise UserError(
-                    f"--set {setting!r} must look like table.key=value, e.g. backbone.width=16"
+                    "`settings` must look like table.key=value, e.g. backbone.width=16, "
+                    f"got {setting!r}"
                 )
             tables.setdefault(table, {})[name] = parse_value(text)
         return self.updated(tables)
@@ -143,7 +144,7 @@ def _flat(config: Config) -> dict[str, Any]:
 
 
 def upgraded(tables: dict[str, Any]) -> dict[str, Any]:
-    """Written-out tables without what 0.1.0 wrote for every backbone and this one does not have."""
+    """Tables that a run wrote, without the settings of other backbones that 0.1.0 wrote too."""
     backbone = tables.get("backbone")
     if "method" in tables or not isinstance(backbone, dict):
         return tables

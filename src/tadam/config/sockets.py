@@ -18,7 +18,7 @@ class _Chosen:
     name: str
 
     def chosen(self, table: Mapping[str, Any]) -> Any:
-        """These settings, or those of the name in `table`, with what both have in common kept."""
+        """These settings, or those for the name in `table`, keeping the values that both share."""
         name = table.get("name", self.name)
         if not isinstance(name, str) or name == self.name:
             return self
@@ -31,15 +31,15 @@ class _Chosen:
 class MethodConfig(_Chosen):
     """The few-shot method; each adds settings of its own, in its own file.
 
-    A method that uses the tables [metric], [conditioning] or [auxiliary] says so in `tables`; with
-    any other method these must be left alone.
+    A method that uses the tables [metric], [conditioning] or [auxiliary] lists them in `tables`;
+    for any other method they must keep their defaults.
     """
 
     _registry: ClassVar[Registry] = METHODS
     tables: ClassVar[tuple[str, ...]] = ()
 
     name: str = "tadam"
-    """The method: a file of src/tadam/methods."""
+    """The method: a file in src/tadam/methods."""
 
     def has_class_head(self, config: "Config") -> bool:
         """Whether the method has a head over all training classes."""
@@ -54,14 +54,14 @@ class BackboneConfig(_Chosen):
     """The network; each backbone adds settings of its own, in its own file."""
 
     _registry: ClassVar[Registry] = BACKBONES
-    conditionable: ClassVar[bool] = True  # whether FiLM can reach a layer of it
+    conditionable: ClassVar[bool] = True  # whether it has a layer for FiLM
 
     name: str = "resnet12"
-    """The backbone: a file of src/tadam/nn/backbones."""
+    """The backbone: a file in src/tadam/nn/backbones."""
     statistics: str = "batch"
-    """Batch norm in training: statistics of a process's whole batch, or of each task by itself."""
+    """Batch-norm statistics in training: batch (all tasks of a process) or task (each alone)."""
     mirrored: bool = False
-    """Outside training, embed an image as the mean of itself and its mirror image."""
+    """Outside training, average the embeddings of an image and its mirror image."""
 
     def __post_init__(self) -> None:
         require_choice("backbone.statistics", self.statistics, ("batch", "task"))
@@ -69,10 +69,10 @@ class BackboneConfig(_Chosen):
 
 @dataclass(frozen=True)
 class ConvBackboneConfig(BackboneConfig):
-    """What the trained convolutional backbones have in common."""
+    """Settings that the trained convolutional backbones share."""
 
     width: int = 64
-    """Filters of the first block."""
+    """Filters in the first block."""
     activation: str = "swish"
     """swish or relu."""
     initialisation: str = "paper"

@@ -16,9 +16,9 @@ class DataConfig:
     name: str = "fc100"
     """A name from `tadam data list`, or folder:PATH."""
     image_size: int = 0
-    """Side in pixels; 0 leaves it to the data set."""
+    """Side in pixels; 0 for the data set's own."""
     split_seed: int = 0
-    """How folder:PATH deals its classes to train, val and test."""
+    """Seed for splitting the classes of folder:PATH into train, val and test."""
 
     def __post_init__(self) -> None:
         readable = not any("\ud800" <= letter <= "\udfff" for letter in self.name)
@@ -33,15 +33,15 @@ class EpisodeConfig:
     """The tasks of a training step."""
 
     way: int = 5
-    """Classes in a task."""
+    """Classes per task."""
     shot: int = 5
-    """Support images of a class."""
+    """Support images per class."""
     queries: int = 32
-    """Query images of a task, all classes together."""
+    """Query images per task, over all its classes."""
     tasks: int = 2
-    """Tasks in a training step."""
+    """Tasks per training step."""
     balanced_queries: bool = False
-    """Draw as many queries from every class; the paper draws them from the pooled remainder."""
+    """Draw equally many queries per class; the paper draws from all classes pooled."""
 
     def __post_init__(self) -> None:
         require(self.way >= 2, "episode.way", "at least 2", self.way)
@@ -58,13 +58,13 @@ class AugmentConfig:
     crop_padding: int = 0
     """Shift each image by up to this many pixels in x and in y."""
     brightness: float = 0.0
-    """Multiply the brightness by a random factor between 1 minus and 1 plus this."""
+    """Multiply brightness by a random factor between 1 minus and 1 plus this."""
     contrast: float = 0.0
-    """The same for the contrast."""
+    """The same for contrast."""
     saturation: float = 0.0
-    """The same for the saturation."""
+    """The same for saturation."""
     rotated_classes: bool = False
-    """Count a class turned by 90, 180 or 270 degrees as another class."""
+    """Treat a class rotated by 90, 180 or 270 degrees as a class of its own."""
 
     def __post_init__(self) -> None:
         ok = 0 <= self.crop_padding <= 64
@@ -81,9 +81,9 @@ class MetricConfig:
     distance: str = "euclidean"
     """euclidean, sqeuclidean or cosine."""
     alpha: float = 1.0
-    """The scale of the distances, or where learning it starts."""
+    """Scale of the distances; the initial value if it is learnt."""
     learn_alpha: bool = False
-    """Whether alpha is learnt."""
+    """Whether to learn alpha."""
 
     def __post_init__(self) -> None:
         require_choice("metric.distance", self.distance, ("euclidean", "sqeuclidean", "cosine"))
@@ -95,11 +95,11 @@ class ConditioningConfig:
     """Task conditioning by a task embedding network (TEN)."""
 
     enabled: bool = True
-    """Whether the network is conditioned on the task."""
+    """Whether to condition the network on the task."""
     layers: str = "all"
     """Convolutions to condition: all, pre_pool (3, 6, 9 and 12 of ResNet-12) or last."""
     representation: str = "mean"
-    """What TEN sees of a task: the mean of its prototypes, or mean_std, their spread too."""
+    """What TEN sees of a task: mean (of its prototypes), or mean_std to add their spread."""
 
     def __post_init__(self) -> None:
         require_choice("conditioning.layers", self.layers, ("all", "pre_pool", "last"))
@@ -111,9 +111,9 @@ class AuxiliaryConfig:
     """Co-training on classifying all training classes at once."""
 
     enabled: bool = True
-    """Whether there is co-training."""
+    """Whether to co-train."""
     batch_size: int = 64
-    """Images of an auxiliary update."""
+    """Images per auxiliary update."""
     probability: float = 0.9
     """Probability of an auxiliary update at the start ..."""
     decay: float = 0.9

@@ -21,7 +21,7 @@ class Chosen(Protocol):
     def name(self) -> str: ...
 
     def chosen(self, table: Mapping[str, Any]) -> Any:
-        """These settings, or those of the name in `table`."""
+        """These settings, or those for the name in `table`."""
         ...
 
 
@@ -49,7 +49,7 @@ def updated(config: T, tables: dict[str, Any], prefix: str = "") -> T:
 
 
 def _chosen(section: Any, table: dict[str, Any]) -> Any:
-    """The section itself, or, where its name decides its keys, the one of the new name."""
+    """The section, or, where its name decides its keys, the one for the new name."""
     return section.chosen(table) if isinstance(section, Chosen) else section
 
 
@@ -60,7 +60,7 @@ def _converted(value: Any, kind: Any, key: str) -> Any:
         return tuple(_converted(item, get_args(kind)[0], key) for item in value)
     if kind is float and type(value) is int and abs(value) < 2**53:
         value = float(value)
-    if type(value) is not kind:  # not isinstance: True is no int here
+    if type(value) is not kind:  # not isinstance: True must not pass for an int
         wanted = "true or false" if kind is bool else f"of type {kind.__name__}"
         raise UserError(f"{key} must be {wanted}, got {value!r}")
     if kind is float and not math.isfinite(value):
@@ -72,7 +72,7 @@ def parse_value(text: str) -> Any:
     """A value as TOML writes it; a bare word is a string."""
     try:
         tables = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):  # not TOML, or not to be read
+    except (ValueError, RecursionError):  # not TOML, or nested too deeply
         return text.strip()
     return tables["value"] if len(tables) == 1 else text
 
@@ -84,6 +84,6 @@ def format_value(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(format_value, value)) + "]"
     if isinstance(value, str):
-        # A JSON string is a TOML string, but for one character that TOML wants escaped.
+        # A JSON string is a TOML string, except for one character that TOML wants escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

@@ -10,21 +10,21 @@ class OptimiserConfig:
     """The optimiser, its penalties and the loss."""
 
     name: str = "sgd"
-    """sgd is the paper's; adamw gets further in a short run."""
+    """sgd (the paper's) or adamw, which gets further in a short run."""
     learning_rate: float = 0.1
-    """The rate that the schedule scales."""
+    """Base rate, which the schedule scales."""
     momentum: float = 0.9
-    """Of sgd."""
+    """Momentum of sgd."""
     weight_decay: float = 5e-4
-    """Of convolutions and TEN's weights; batch norm, biases and heads have none."""
+    """Weight decay of convolutions and TEN; batch norm, biases and heads have none."""
     multiplier_decay: float = 0.01
-    """Of gamma0 and beta0."""
+    """Weight decay of gamma0 and beta0."""
     clip: str = "parameter"
-    """Limit the norm of each parameter's gradient, the global norm, or none."""
+    """Which gradient norm to limit: parameter (each by itself), global or none."""
     clip_norm: float = 1.0
-    """That limit."""
+    """The limit on that norm."""
     label_smoothing: float = 0.0
-    """Share of the probability that the targets spread over all classes."""
+    """Share of the target probability that is spread over all classes."""
 
     def __post_init__(self) -> None:
         require_choice("optimiser.name", self.name, ("sgd", "adamw"))
@@ -46,9 +46,9 @@ class ScheduleConfig:
     episodes: int = 10_000
     """Training steps T."""
     kind: str = "step"
-    """step, or cosine: smoothly to zero."""
+    """step, or cosine, which falls smoothly to zero."""
     drops: tuple[float, ...] = (0.5, 0.75, 1.0)
-    """Where step divides the rate, as shares of T ..."""
+    """Where step divides the rate, as fractions of T ..."""
     drop_factor: float = 10.0
     """... and by how much."""
     warmup: int = 0
@@ -69,13 +69,13 @@ class ValidationConfig:
     every: int = 500
     """Steps between validations."""
     tasks: int = 200
-    """Tasks of a validation."""
+    """Tasks per validation."""
     queries: int = 100
-    """Query images of a task."""
+    """Query images per task."""
     way: int = 0
-    """Classes in a task; 0 for as many as in training."""
+    """Classes per task; 0 for as many as in training."""
     seed: int = 1_000_003
-    """Fixes the tasks, the same at every validation whatever the run's seed."""
+    """Fixes the tasks: the same at every validation, whatever the run's seed."""
     patience: int = 0
     """Stop after this many validations without a new best; 0 never stops."""
 

@@ -17,7 +17,7 @@ from tadam.data.source import SPLITS, Source
 from tadam.data.store import ImageStore
 from tadam.data.tiered_imagenet import TIERED_IMAGENET
 from tadam.errors import UserError
-from tadam.system.files import data_dir
+from tadam.system.files import DATA_VARIABLE, data_dir
 from tadam.system.progress import Progress
 
 SOURCES = (
@@ -124,6 +124,7 @@ def _present(name: str) -> Source:
     source, root = find_source(name), data_dir()
     if source.find and not source.find(root):
         raise UserError(
-            f"{name} is not in {root}: {source.how_to_get()}, or choose another folder with --data"
+            f"{name} is not in {root}: {source.how_to_get()}, "
+            f"or choose another folder with `{DATA_VARIABLE}`"
         )
     return source

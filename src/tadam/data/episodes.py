@@ -106,7 +106,7 @@ class EpisodeSampler:
         if len(names) < self.way:
             raise UserError(
                 f"{source} has {len(names)} classes, {self.way}-way tasks need {self.way}: "
-                "add classes, or lower the way (episode.way to train, --way to evaluate)"
+                "add classes, or lower the way (episode.way to train, `way` to evaluate)"
             )
         # Any class may be drawn, so each must have enough; pooled queries need one spare image.
         needed = self.shot + (-(-self.queries // self.way) if self.balanced else 1)
@@ -115,14 +115,14 @@ class EpisodeSampler:
             raise UserError(
                 f"class {names[smallest]!r} of {source} has {counts[smallest]} images, "
                 f"{self.shot}-shot with queries needs at least {needed}: add images, or lower the "
-                "shots (episode.shot to train, --shot to evaluate)"
+                "shots (episode.shot to train, `shot` to evaluate)"
             )
         fewest = int(np.sort(counts)[: self.way].sum()) - self.way * self.shot
         if fewest < self.queries:
             raise UserError(
                 f"{source} can leave as few as {fewest} images for queries in a {self.way}-way "
                 f"{self.shot}-shot task, {self.queries} were asked for: lower them "
-                "(episode.queries, validation.queries to train, --queries to evaluate)"
+                "(episode.queries, validation.queries to train, `queries` to evaluate)"
             )
 
     def task(self, number: int) -> Episode:

@@ -56,10 +56,11 @@ def image_files(folder: Path) -> list[Path]:
 
 def _is_image(path: Path, folder: Path) -> bool:
     """Judges by the name alone."""
-    return _named_like_one(path) and not _is_hidden(path, folder) and path.is_file()
+    return named_like_image(path) and not _is_hidden(path, folder) and path.is_file()
 
 
-def _named_like_one(path: Path) -> bool:
+def named_like_image(path: Path) -> bool:
+    """Whether the ending of the name is one of an image."""
     return path.suffix.lower() in EXTENSIONS
 
 
@@ -79,7 +80,7 @@ def left_out(folder: Path, used: Sequence[Path]) -> list[str]:
         if not path.is_file():
             reason = "links to folders or to missing files"
         else:
-            is_image = _named_like_one(path)
+            is_image = named_like_image(path)
             reason = "outside any class folder" if is_image else "without an image extension"
         reasons.setdefault(reason, []).append(path.name)
     if not reasons:

@@ -21,7 +21,7 @@ try:
     import ray
     from ray.exceptions import RayError, RaySystemError, RayTaskError
 except ImportError:
-    raise UserError("--ray needs Ray: pip install 'tadam-fewshot[cluster]'") from None
+    raise UserError("jobs on a cluster need Ray: pip install 'tadam-fewshot[cluster]'") from None
 
 R = TypeVar("R")
 
@@ -92,7 +92,7 @@ def _check_address(address: str) -> None:
     """Raises if nothing like Ray answers there; Ray itself takes minutes to find out."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or "/" in host or not port.isdecimal():
-        raise UserError(f"--ray must be local, host:port or ray://host:port, got {address!r}")
+        raise UserError(f"`address` must be local, host:port or ray://host:port, got {address!r}")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _ANSWER) as connection:
             if "RAY_USE_TLS" in os.environ:
@@ -126,9 +126,9 @@ class RayPool:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if any(all(node.get(k, 0) >= v for k, v in wanted.items()) for node in nodes):
             return
-        lacking = "no machine has what --job-cpus, --job-gpus and --job-memory ask for"
+        lacking = "no machine has the CPUs, GPUs and memory that a job asks for"
         if self.cluster.address == LOCAL:
-            raise UserError(f"{lacking}: lower them")
+            raise UserError(f"{lacking}: lower `cpus`, `gpus` or `memory`")
         self.watcher.note(f"{lacking}: waiting for one to join the cluster")
 
     def run(self, jobs: Sequence[Job[R]]) -> Generator[Ended[R], None, None]:
@@ -170,7 +170,7 @@ class RayPool:
             self.watcher.note("stopping the running jobs, which may take a minute")
             sentence = f"stopped with {len(jobs) - len(pending)} of {len(jobs)} jobs done"
             if any(job.folder for job in jobs):
-                sentence += "; the same command with --resume goes on"
+                sentence += "; start them again with `resume` to go on"
             raise Interrupted(sentence) from None
         finally:
             self.watcher.stop()

@@ -1,1 +1,1 @@
-"""What a model or a classifier achieves."""
+"""Measures models and classifiers."""

@@ -1,4 +1,4 @@
-"""What a method answers to many tasks, whatever method it is, shared among processes."""
+"""Runs any method on many tasks, shared among processes."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tadam.distributed.ranks import ALONE, Ranks
 from tadam.methods.base import Method, Tasks
 from tadam.system.progress import Progress
 
-#: Images that pass through the network at once, so that memory does not grow with the tasks.
+#: Images per forward pass, so that memory does not grow with the number of tasks.
 IMAGES_AT_ONCE = 256
 
 Probabilities = npt.NDArray[np.float32]
@@ -25,8 +25,8 @@ class TaskAnswers:
     """Answers to T tasks.
 
     Attributes:
-        probabilities: As the method means them, (T, Q, K).
-        controls: The same for each control that was asked for, by its name.
+        probabilities: The method's own, (T, Q, K).
+        controls: The same for each requested control, by name.
         episode: The tasks.
     """
 
@@ -43,14 +43,14 @@ def answer_tasks(
     progress: Progress | None = None,
     ranks: Ranks = ALONE,
 ) -> TaskAnswers:
-    """Answers tasks 0..tasks-1, dealt out to the processes; each gets the answers to all.
+    """Answers tasks 0..tasks-1, split among the processes; each of them gets all the answers.
 
     Args:
         model: In evaluation mode.
         sampler: Draws the tasks.
-        tasks: How many.
-        controls: Which of the method's controls to ask as well.
-        progress: Called with (tasks done, tasks in all), of this process.
+        tasks: Number of tasks.
+        controls: Which of the method's controls to run as well.
+        progress: Called with (tasks done, total tasks) of this process.
         ranks: The processes that share the tasks.
     """
     own, part = ranks.share(tasks), None
@@ -101,7 +101,7 @@ def _answer(
 
 
 def _embedded_once(model: Method, store: ImageStore, rows: Indices) -> Tensor | None:
-    """What the method computes of each image once, (N, D); None if there is no such thing."""
+    """What the method computes once per image, (N, D); None if there is nothing of the kind."""
     parts = []
     for chunk in np.array_split(rows, -(-len(rows) // IMAGES_AT_ONCE)):
         z = model.embed_once(images_at(store, chunk, model.device))

@@ -15,15 +15,15 @@ from tadam.system.progress import Progress
 
 @dataclass(frozen=True)
 class FolderEvaluation:
-    """What a classifier achieved; accuracies are fractions.
+    """How a classifier did on a folder of images; accuracies are fractions.
 
     Attributes:
-        accuracy: Share of all images that were right.
+        accuracy: Share of images classified correctly.
         calibration_error: Expected calibration error of the probabilities, 15 equal bins.
-        images: How many there were.
+        images: Number of images.
         class_names: The classifier's classes, as text.
-        per_class: Share of each class's images that were right, by class name.
-        confusion: Images by true class (row) and answer (column), in the order of `class_names`.
+        per_class: Share of each class's images classified correctly, by class name.
+        confusion: Image counts by true class (row) and answer (column), in `class_names` order.
         skipped: A sentence for each image that could not be read.
     """
 
@@ -50,10 +50,10 @@ def evaluate_folder(
 
     Args:
         classifier: A fitted one.
-        folder: Needs not have all classes, but no other.
-        progress: Called with (images read, images in all).
-        problems: Gets a sentence for each image that cannot be read, which is then left out;
-            without it the first such image is an error.
+        folder: May omit classes but must not add any.
+        progress: Called with (images read, total images).
+        problems: Collects a sentence for each unreadable image, which is then skipped; without
+            this list, the first such image is an error.
     """
     names = [str(label) for label in classifier.classes_.tolist()]
     files = class_files(folder)

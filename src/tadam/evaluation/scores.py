@@ -1,16 +1,16 @@
-"""What answers are worth: mean and interval, confusion, calibration."""
+"""Scores of answers: accuracy with its interval, confusion, calibration."""
 
 import numpy as np
 import numpy.typing as npt
 
 from tadam.data.episodes import Episode
 
-#: Bins of confidence for the calibration error.
+#: Confidence bins of the calibration error.
 _BINS = 15
 
 
 def mean_and_interval(values: npt.NDArray[np.float64]) -> tuple[float, float | None]:
-    """Mean over tasks and half its 95% interval (normal approximation)."""
+    """Mean over tasks and the half-width of its 95% interval (normal approximation)."""
     if len(values) < 2:
         return float(values.mean()), None
     return float(values.mean()), float(1.96 * values.std(ddof=1) / len(values) ** 0.5)
@@ -19,7 +19,7 @@ def mean_and_interval(values: npt.NDArray[np.float64]) -> tuple[float, float | N
 def accuracy_and_interval(
     probabilities: npt.NDArray[np.float32], episode: Episode
 ) -> tuple[float, float | None]:
-    """Share of right answers, (T, Q, K), and half its 95% interval over the tasks."""
+    """Share of right answers, (T, Q, K), and the half-width of its 95% interval over tasks."""
     right = probabilities.argmax(axis=2) == episode.query_labels  # (T, Q)
     return mean_and_interval(right.mean(axis=1))
 
@@ -27,7 +27,7 @@ def accuracy_and_interval(
 def confusion_matrix(
     probabilities: npt.NDArray[np.float32], episode: Episode, classes: int
 ) -> npt.NDArray[np.int64]:
-    """Counts of (true class, answer) over all tasks, in the numbering of the split."""
+    """Counts of (true class, answer) over all tasks, with classes numbered as in the split."""
     true = np.take_along_axis(episode.classes, episode.query_labels, axis=1)
     answer = np.take_along_axis(episode.classes, probabilities.argmax(axis=2), axis=1)
     matrix = np.zeros((classes, classes), np.int64)
@@ -38,7 +38,7 @@ def confusion_matrix(
 def calibration_error(
     probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]
 ) -> float:
-    """Expected calibration error: |confidence - accuracy| averaged over bins by their share."""
+    """Expected calibration error: |confidence - accuracy| averaged over bins by size."""
     confidence = probabilities.max(axis=2).ravel().astype(np.float64)
     right = (probabilities.argmax(axis=2) == labels).ravel()
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)

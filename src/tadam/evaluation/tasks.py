@@ -1,4 +1,4 @@
-"""Accuracy on few-shot tasks, with interval, per class, calibration, and conditioning off."""
+"""Accuracy on few-shot tasks: interval, per class, calibration, and with conditioning off."""
 
 import time
 from collections.abc import Sequence
@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tadam.config import DataConfig
-from tadam.data.catalogue import is_resizable, load_split
 from tadam.data.episodes import EpisodeSampler
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import RunFailed, UserError
 from tadam.evaluation.answers import answer_tasks
+from tadam.evaluation.measured_data import MeasuredData
 from tadam.evaluation.scores import accuracy_and_interval, calibration_error, confusion_matrix
 from tadam.methods.base import Method
-from tadam.models.modelfile import find_model, load_model
+from tadam.models.modelfile import load_model
 from tadam.nn.fast import constant_weights
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
@@ -26,15 +25,15 @@ from tadam.system.progress import Progress
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model achieved on a set of tasks; accuracies are fractions.
+    """How a model did on a set of tasks; accuracies are fractions.
 
     Attributes:
         accuracy: Mean over tasks.
-        ci95: Half the 95% interval of that mean over tasks; None for a single task.
+        ci95: Half-width of its 95% interval over tasks; None for a single task.
         calibration_error: Expected calibration error of the probabilities, 15 equal bins.
         accuracy_unconditioned: The same tasks with conditioning off; None for a model without TEN.
-        per_class: Share of each class's queries that were right, by class name.
-        confusion: Queries by true class (row) and answer (column), in the order of `class_names`.
+        per_class: Share of each class's queries classified correctly, by class name.
+        confusion: Query counts by true class (row) and answer (column), in `class_names` order.
     """
 
     accuracy: float
@@ -62,7 +61,7 @@ class Evaluation:
 
 def evaluate(
     model: str | Path,
-    dataset: str,
+    dataset: str | None = None,
     split: str = "test",
     way: int = 5,
     shot: int = 5,
@@ -75,8 +74,9 @@ def evaluate(
     """Evaluates a saved model on random tasks of a split.
 
     Args:
-        model: A run folder or a weights file.
-        dataset: A name of the catalogue, or folder:PATH; scaled to the model's image size.
+        model: A shipped model's name, a run folder or a weights file.
+        dataset: A name of the catalogue, or folder:PATH; that of the model's recipe if None.
+            Scaled to the model's image size.
         split: train, val or test.
         way: Classes in a task.
         shot: Support images of a class.
@@ -88,30 +88,15 @@ def evaluate(
     """
     with torchrun_ranks(remedy="evaluate again") as ranks:
         with ranks.agreed():
-            path = find_model(model)
-            network, info = load_model(path)
-            fixed_size = info.spec.image_size if is_resizable(dataset) else 0
-            data = DataConfig(dataset, fixed_size, info.config.data.split_seed)
+            network, info = load_model(model)
+            data = MeasuredData(model, info, dataset)
             network.to(choose_device(device))
-        ranks.first_here(lambda: load_split(data, split, progress))
+        ranks.first_here(lambda: data.load(split, progress))
         with ranks.agreed():
-            store = load_split(data, split, progress)
-            if store.channels != info.spec.channels:
-                raise UserError(
-                    f"{model} takes images of {info.spec.channels} channels, "
-                    f"{dataset} has {store.channels}: evaluate it on other data"
-                )
-            source = f"the {split} split of {dataset}"
-            known = sorted(set(store.class_names) & set(info.classes))
-            if known and split != "train" and dataset == info.config.data.name:
-                raise UserError(
-                    f"{model} was trained on {len(known)} classes of {source}, such as "
-                    f"{known[0]!r}: the folder has changed since; say in its splits.toml which "
-                    "classes are whose"
-                )
+            store, source = data.load(split, progress), f"the {split} split of {data.name}"
             sampler = EpisodeSampler(store, way, shot, queries, seed, source=source)
         result = evaluate_tasks(network, sampler, tasks, progress=progress, ranks=ranks)
-    return replace(result, dataset=dataset, split=split, model=str(model))
+    return replace(result, dataset=data.name, split=split, model=str(model))
 
 
 def evaluate_tasks(
@@ -125,12 +110,12 @@ def evaluate_tasks(
     """Evaluates a model in memory on tasks 0..tasks-1 of a sampler.
 
     Args:
-        model: Left in the mode (training or evaluation) that it came in.
+        model: Returned to the mode (training or evaluation) that it came in.
         sampler: Draws the tasks.
-        tasks: How many.
-        controls: Measure the method's controls as well, such as a model with conditioning off.
-        progress: Called with (tasks done, tasks in all), of this process.
-        ranks: The processes that share the tasks; each gets the result of all.
+        tasks: Number of tasks.
+        controls: Also measure the method's controls, such as a model with conditioning off.
+        progress: Called with (tasks done, total tasks) of this process.
+        ranks: The processes that share the tasks; each of them gets the whole result.
     """
     if tasks < 1:
         raise UserError(f"an evaluation needs at least 1 task, got {tasks}")

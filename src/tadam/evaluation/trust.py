@@ -25,17 +25,17 @@ from tadam.system.progress import Progress
 
 @dataclass(frozen=True)
 class Trust:
-    """Means over tasks; half the queries of a task are of classes that it does not have.
+    """Means over tasks; half of a task's queries come from classes outside the task.
 
     Attributes:
-        accuracy: Of the queries of known classes.
-        calibration_error: Of their probabilities, 15 equal bins, all tasks together.
+        accuracy: On queries of known classes.
+        calibration_error: Of those queries' probabilities, 15 equal bins, all tasks pooled.
         calibration_error_trained: The same with the model's own alpha.
-        auroc: Chance that an image of an unknown class is further from every prototype than one of
-            a known class.
-        auroc_ci95: Half the 95% interval of its mean over tasks; None for a single task.
-        kept: Share of the known images that `reject=True` does not reject.
-        caught: Share of the unknown images that it rejects.
+        auroc: Probability that an image of an unknown class is farther from its nearest prototype
+            than one of a known class.
+        auroc_ci95: Half-width of its mean's 95% interval over tasks; None for a single task.
+        kept: Share of known images that `reject=True` does not reject.
+        caught: Share of unknown images that it rejects.
     """
 
     accuracy: float
@@ -63,19 +63,19 @@ def measure_trust(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Trust:
-    """Fits a classifier to each of many random tasks, and asks it about unknown classes as well.
+    """Fits a classifier to each of many random tasks and tests it on unknown classes too.
 
     Args:
         model: What `FewShotClassifier` takes.
-        dataset: A name of the catalogue.
+        dataset: A name from the catalogue.
         split: train, val or test.
-        way: Known classes of a task; there are as many unknown ones.
-        shot: Support images of a known class.
-        tasks: How many tasks.
-        queries: Query images of a task, known and unknown.
+        way: Known classes per task; there are as many unknown ones.
+        shot: Support images per known class.
+        tasks: Number of tasks.
+        queries: Query images per task, known and unknown.
         seed: Fixes the tasks.
         device: auto, cpu, cuda or mps.
-        progress: Called with (tasks done, tasks in all).
+        progress: Called with (tasks done, total tasks).
     """
     if tasks < 1:
         raise UserError(f"a measurement needs at least 1 task, got {tasks}")
@@ -114,7 +114,7 @@ def measure_trust(
 
 
 def auroc(known: npt.ArrayLike, unknown: npt.ArrayLike) -> float:
-    """Chance that a score of `unknown` is above one of `known`; a tie counts half."""
+    """Probability that an `unknown` score is above a `known` one; a tie counts half."""
     low = np.sort(np.asarray(known))
     high = np.asarray(unknown)
     below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")

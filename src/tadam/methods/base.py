@@ -1,10 +1,10 @@
 """What a few-shot method must offer: an episode in, logits out.
 
-Trainer, evaluation, sweeps and reproductions know this interface and no method, so that each method
-is one file, trained, resumed and measured by the same commands on the same tasks. A method has to
-define `from_config` and `forward`. Everything else has a default that a method replaces where it
-differs: its loss, what it trains in a step, its weight decay, what it logs, and a cheaper way to
-answer many tasks. docs/methods.md writes one from nothing.
+Trainer, evaluation, sweeps and reproductions know only this interface and no particular method. So
+each method is one file, and the same commands train, resume and measure it on the same tasks. A
+method must define `from_config` and `forward`. Everything else has a default that a method may
+override: its loss, what it trains in a step, its weight decay, what it logs, and a cheaper way to
+answer many tasks. docs/methods.md writes one from scratch.
 """
 
 import itertools
@@ -25,17 +25,17 @@ Loss = Callable[[Tensor, Tensor, float], Tensor]
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
-    """The loss of a method that does not bring its own."""
+    """The default loss."""
     return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What a model's shape takes from its data.
+    """What the data decides about a model's shape.
 
     Attributes:
         channels: 1 or 3.
-        image_size: Side of the images.
+        image_size: Side of the images in pixels.
         auxiliary_classes: Number of training classes if the method has a head over all of them
             (see `MethodConfig.has_class_head`), else 0.
     """
@@ -50,14 +50,14 @@ class Update:
     """One optimiser step within a training step.
 
     Attributes:
-        name: Names its optimiser in checkpoints and, unless it is the last of a step, its numbers
-            in the log.
+        name: Name of its optimiser in checkpoints and, unless it is the last update of a step,
+            prefix of its numbers in the log.
         logits: The forward pass. For tasks it takes (support, labels, query, way) as `forward`
-            does; for images (B, C, H, W) it answers (B, training classes).
-        trains: Whether it trains the parameter of this name.
+            does; for images it maps (B, C, H, W) to (B, training classes).
+        trains: Whether it trains the parameter with this name.
         images: Size of a batch drawn from all training classes; 0 for tasks.
         is_due: Whether step t makes this update.
-        loss: From logits to the number to minimise.
+        loss: The loss to minimise.
     """
 
     name: str
@@ -70,13 +70,13 @@ class Update:
 
 @dataclass(frozen=True)
 class Tasks:
-    """T tasks to be answered, outside training.
+    """T tasks to answer outside training.
 
     Attributes:
         labels: Class of each support image, (T, N), in 0..way-1.
         way: Number of classes K.
-        once: What `embed_once` gave for support and query images, (T, N, D) and (T, Q, D); None if
-            the method has no such step.
+        once: `embed_once` of the support and query images, (T, N, D) and (T, Q, D); None if the
+            method has no such step.
         images: Reads the images of the tasks, (T, N + Q, C, H, W), the support set first.
     """
 
@@ -89,11 +89,11 @@ class Tasks:
 class Method(nn.Module):
     """A few-shot method; images are (…, C, H, W) on the 0-255 scale, uint8 or float."""
 
-    #: Whether answering a task takes gradients, as in MAML.
+    #: Whether answering a task needs gradients, as in MAML.
     needs_gradients: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Overriding `forward` turns inherited shortcuts off: they answer for another `forward`."""
+        """Overriding `forward` disables inherited shortcuts, which answer for another `forward`."""
         super().__init_subclass__(**kwargs)
         if "forward" in vars(cls):
             for name in ("embed_once", "answer", "controls", "images_embedded"):
@@ -102,19 +102,19 @@ class Method(nn.Module):
 
     @classmethod
     def build(cls, config: Config, spec: InputSpec) -> Self:
-        """The method of a recipe, its weights not yet set; see `initialise` and `load_model`."""
-        # PyTorch's constructors draw from the global generator; leave that as it was.
+        """Builds a recipe's method, without its weights; see `initialise` and `load_model`."""
+        # PyTorch's constructors draw from the global generator; this restores it.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.run.seed)
             return cls.from_config(config, spec)
 
     @classmethod
     def from_config(cls, config: Config, spec: InputSpec) -> Self:
-        """The method that a recipe describes."""
+        """Builds the method that a recipe describes."""
         raise NotImplementedError
 
     def initialise(self, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
-        """Draws the initial weights from the recipe's seed; those PyTorch drew stay by default.
+        """Draws the initial weights from the recipe's seed; by default PyTorch's stay as they are.
 
         Args:
             config: The recipe.
@@ -123,10 +123,10 @@ class Method(nn.Module):
         """
 
     def load_pretrained(self) -> None:
-        """Fills in weights that are not kept in a model's file."""
+        """Loads weights that the model file does not contain."""
 
     def forward(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
-        """Classifies the queries of T tasks by their support sets.
+        """Classifies the queries of T tasks from their support sets.
 
         Args:
             support: (T, N, C, H, W); shots may differ between classes.
@@ -142,32 +142,32 @@ class Method(nn.Module):
     # Training
 
     def updates(self, config: Config) -> Sequence[Update]:
-        """What a training step does, in order; the last one is the method's own."""
+        """The updates of a training step, in order; the last one is the method's own."""
         return [Update("few_shot", self)]
 
     def weight_decay(self, name: str, parameter: nn.Parameter, config: OptimiserConfig) -> float:
-        """The L2 penalty of a parameter: matrices and filters have one, vectors none."""
+        """A parameter's weight decay: matrices and filters have one, vectors have none."""
         return config.weight_decay if parameter.ndim >= 2 else 0.0
 
     def statistics(self) -> list[Tensor]:
-        """Buffers that a training pass moves: by default those of batch norm."""
+        """Buffers that a training pass updates; by default those of batch norm."""
         norms = [module for module in self.modules() if isinstance(module, _BatchNorm)]
         return [buffer for norm in norms for buffer in norm.buffers()]
 
     def logged(self) -> Mapping[str, float]:
-        """Numbers for every record of the log."""
+        """Numbers to add to every log record."""
         return {}
 
     def logged_at_validation(self) -> Mapping[str, Any]:
-        """More of them, for the records of validations."""
+        """More numbers, to add to validation records."""
         return {}
 
     # Evaluation
 
     def embed_once(self, images: Tensor) -> Tensor | None:
-        """What does not depend on an image's task, (N, C, H, W) -> (N, D); None if all does.
+        """What can be computed without knowing the task, (N, C, H, W) -> (N, D); None if nothing.
 
-        Evaluation computes it once for each image, however many tasks the image is in.
+        Evaluation computes it once per image, however many tasks the image is in.
         """
         return None
 
@@ -175,32 +175,32 @@ class Method(nn.Module):
         """Logits of tasks, (T, Q, K).
 
         Args:
-            tasks: Their images, and what `embed_once` gave for them.
-            control: One of `controls`; empty for the method as it is.
+            tasks: Their images, and `embed_once` of these.
+            control: One of `controls`; empty for the method itself.
         """
         support, query = tasks.images().tensor_split([tasks.labels.shape[1]], dim=1)
         return self(support, tasks.labels, query, tasks.way)  # type: ignore[no-any-return]
 
     def controls(self) -> tuple[str, ...]:
-        """Other ways to answer, measured beside the method's own, such as `unconditioned`."""
+        """Variants to measure beside the method itself, such as `unconditioned`."""
         return ()
 
     def images_embedded(self, images: int, in_tasks: int) -> int:
         """How many images pass through the network in an evaluation.
 
         Args:
-            images: Different images in all tasks together.
-            in_tasks: Images of all tasks, those that several tasks share counted each time.
+            images: Distinct images across all tasks.
+            in_tasks: Images of all tasks, counting an image once for each task it is in.
         """
         return in_tasks
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(itertools.chain(self.parameters(), self.buffers())).device
 
 
 def build_model(config: Config, spec: InputSpec) -> Method:
-    """The model of a recipe, its weights not yet set."""
+    """Builds a recipe's model, without its weights."""
     kind: type[Method] = METHODS.find(config.method.name)
     return kind.build(config, spec)

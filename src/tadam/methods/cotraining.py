@@ -1,4 +1,4 @@
-"""When auxiliary co-training happens (TADAM, sec. 2.4): a coin for every step, ever less likely."""
+"""When auxiliary co-training happens (TADAM, sec. 2.4): a coin flip per step, ever less likely."""
 
 from tadam.config import AuxiliaryConfig, Config
 from tadam.data.episodes import AUXILIARY_COIN, bits, uniforms
@@ -8,7 +8,7 @@ def auxiliary_probability(t: int, episodes: int, config: AuxiliaryConfig) -> flo
     """Probability of an auxiliary update before the few-shot update of step t.
 
     `p0 * decay^floor(20 t / T)`: with p0 = decay = 0.9 it falls from 0.9 to 0.12. The paper's
-    formula has no p0 and would start at 1, against its own "initial probability 0.9".
+    formula has no p0 and would start at 1, which contradicts its "initial probability 0.9".
     """
     if not config.enabled:
         return 0.0
@@ -16,6 +16,6 @@ def auxiliary_probability(t: int, episodes: int, config: AuxiliaryConfig) -> flo
 
 
 def makes_auxiliary_update(t: int, config: Config) -> bool:
-    """Whether step t begins with an auxiliary update: a coin that (seed, t) throws."""
+    """Whether step t begins with an auxiliary update: a coin flip fixed by (seed, t)."""
     coin = uniforms(bits(config.run.seed, AUXILIARY_COIN, t), 1)[0]
     return bool(coin < auxiliary_probability(t, config.schedule.episodes, config.auxiliary))

@@ -1,6 +1,6 @@
 """TADAM: metric scaling, task conditioning and auxiliary co-training (Oreshkin et al., 2018).
 
-Prototypical Networks (Snell et al., 2017) are the same method without the three.
+Prototypical Networks (Snell et al., 2017) are the same method without these three.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class TadamConfig(MethodConfig):
         return config.auxiliary.enabled
 
     def check(self, config: Config) -> None:
-        """Refuses to condition a backbone that FiLM cannot reach."""
+        """Refuses to condition a backbone that has no layer for FiLM."""
         if config.conditioning.enabled and not config.backbone.conditionable:
             raise UserError(
                 f"conditioning.enabled must be false with backbone.name {config.backbone.name!r}: "
@@ -88,7 +88,7 @@ class Tadam(Method):
 
     @classmethod
     def from_config(cls, config: Config, spec: InputSpec) -> Self:
-        """The model of a recipe."""
+        """Builds a recipe's model."""
         backbone = build_backbone(config.backbone, spec.channels, spec.image_size)
         ten = None
         if config.conditioning.enabled:
@@ -112,7 +112,7 @@ class Tadam(Method):
         )
 
     def initialise(self, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
-        """Draws the initial weights; a pretrained backbone has its own, and its normalisation."""
+        """Draws the initial weights; a pretrained backbone keeps its weights and normalisation."""
         generator = torch.Generator().manual_seed(config.run.seed)
         if not self.backbone.load_pretrained():
             self.backbone.initialise(config.backbone, generator)
@@ -125,13 +125,13 @@ class Tadam(Method):
             nn.init.zeros_(self.auxiliary_head.bias)
 
     def load_pretrained(self) -> None:
-        """Those of a frozen backbone."""
+        """Loads the weights of a frozen backbone."""
         self.backbone.load_pretrained()
 
     def embed(self, images: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, C, H, W) -> (T*N, D)."""
         x = self.backbone.preprocess(images)
-        # Evaluation keeps all digits, so that its numbers are the same on every device.
+        # Evaluation uses full precision, so that its numbers are the same on every device.
         with mixed_precision(x.device.type) if self.training else nullcontext():
             return self.backbone(x, film)  # type: ignore[no-any-return]
 
@@ -149,14 +149,14 @@ class Tadam(Method):
     def forward(
         self, support: Tensor, labels: Tensor, query: Tensor, way: int, condition: bool = True
     ) -> Tensor:
-        """Logits (T, Q, K); see `Method.forward`. `condition=False` leaves the TEN out."""
+        """Logits (T, Q, K); see `Method.forward`. `condition=False` skips the TEN."""
         tasks = len(support)
         support, query = support.flatten(0, 1), query.flatten(0, 1)
         film = None
         if condition and self.ten is not None:
             first = self.embed(support).unflatten(0, (tasks, -1))  # (T, N, D)
             film = self.film_from(first, labels, way)
-        # Two passes, not one: in training each normalises by its own statistics.
+        # Two passes: in training, support and queries are each normalised by their own statistics.
         z, zq = (self.embed(x, film).unflatten(0, (tasks, -1)) for x in (support, query))
         return self.compare(z, labels, zq, way)
 
@@ -169,7 +169,7 @@ class Tadam(Method):
     # Training
 
     def updates(self, config: Config) -> Sequence[Update]:
-        """An auxiliary update now and then (sec. 2.4), and always the few-shot update."""
+        """The few-shot update, in some steps after an auxiliary update (sec. 2.4)."""
         few_shot = Update("few_shot", self, lambda name: not name.startswith("auxiliary_head."))
         if not config.auxiliary.enabled:
             return [few_shot]
@@ -183,7 +183,7 @@ class Tadam(Method):
         return [auxiliary, few_shot]
 
     def weight_decay(self, name: str, parameter: nn.Parameter, config: OptimiserConfig) -> float:
-        """Convolutions and TEN have one penalty, gamma0 and beta0 another, all else none."""
+        """Convolutions and TEN have one rate, gamma0 and beta0 another, everything else none."""
         if name.endswith((".gamma0", ".beta0")):
             return config.multiplier_decay
         if name.startswith(("backbone.", "ten.")) and parameter.ndim >= 2:
@@ -191,11 +191,11 @@ class Tadam(Method):
         return 0.0
 
     def logged(self) -> Mapping[str, float]:
-        """The scale of the metric, whether it is learnt or not."""
+        """The metric's scale, whether it is learnt or not."""
         return {"alpha": self.metric.alpha.item()}
 
     def logged_at_validation(self) -> Mapping[str, Any]:
-        """How far each layer is conditioned (the paper's figure 3)."""
+        """How strongly each layer is conditioned (the paper's figure 3)."""
         if self.ten is None:
             return {}
         multipliers = self.ten.multipliers()
@@ -204,14 +204,14 @@ class Tadam(Method):
             "beta0": {str(layer): beta0 for layer, (_, beta0) in multipliers.items()},
         }
 
-    # Evaluation: the first pass does not know the task
+    # Evaluation: the first pass does not depend on the task
 
     def embed_once(self, images: Tensor) -> Tensor | None:
         """The unconditioned embeddings, (N, C, H, W) -> (N, D)."""
         return self.embed(images)
 
     def answer(self, tasks: Tasks, control: str = "") -> Tensor:
-        """Logits (T, Q, K); with conditioning, images pass through the network a second time."""
+        """Logits (T, Q, K); with conditioning, images pass through the network twice."""
         assert tasks.once is not None
         film = (
             None
@@ -231,5 +231,5 @@ class Tadam(Method):
         return () if self.ten is None else ("unconditioned",)
 
     def images_embedded(self, images: int, in_tasks: int) -> int:
-        """Each image once, and with conditioning each task's own once more."""
+        """Each image once, plus each task's images again if the model is conditioned."""
         return images + (in_tasks if self.ten is not None else 0)

@@ -1,6 +1,7 @@
-"""The model that a user gives, by name, as a file or as an object, made ready for one task."""
+"""Finds a user's model, given by name, as a file or as an object, and readies it for a task."""
 
 import copy
+import warnings
 from pathlib import Path
 
 import torch
@@ -9,15 +10,15 @@ from torch import nn
 from tadam.errors import UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
-from tadam.models.modelfile import ModelInfo, default_model, find_model, load_model
+from tadam.models.modelfile import ModelInfo, default_model, load_model, what_is_missing
 from tadam.nn.backbone import Backbone
 
-#: The metric of a backbone that comes without one; a cosine does not depend on its features' scale.
+#: The metric of a bare backbone; the cosine does not depend on the scale of its features.
 _OWN_DISTANCE, _OWN_ALPHA = "cosine", 10.0
 
 
 def model_name(model: str | Path | Tadam | Backbone | None) -> str | None:
-    """By which name or path `resolve_model` finds the same model again; None for an object."""
+    """The name or path by which `resolve_model` finds this model again; None for an object."""
     if model is None:
         return default_model()
     return str(model) if isinstance(model, (str, Path)) else None
@@ -26,10 +27,10 @@ def model_name(model: str | Path | Tadam | Backbone | None) -> str | None:
 def resolve_model(
     model: str | Path | Tadam | Backbone | None, device: torch.device
 ) -> tuple[Tadam, ModelInfo | None]:
-    """A model whose backbone is the caller's own, for evaluation, and the recipe behind it if any.
+    """A model to evaluate, whose backbone the caller may change, and its recipe if it has one.
 
     Args:
-        model: As for `FewShotClassifier`; an object is left as it is.
+        model: As for `FewShotClassifier`; an object is copied, never changed.
         device: Where the model is needed.
     """
     origin = None
@@ -38,7 +39,9 @@ def resolve_model(
     if isinstance(model, Tadam):
         found = _copied(model, device)
     elif model is None or isinstance(model, (str, Path)):
-        loaded, origin = load_model(find_model(default_model() if model is None else model))
+        if model is None and (advice := what_is_missing()):
+            warnings.warn(advice, stacklevel=3)  # of whoever calls fit
+        loaded, origin = load_model(default_model() if model is None else model)
         if not isinstance(loaded, Tadam):
             raise UserError(
                 f"{model} was trained by method {origin.config.method.name!r}, which a classifier "
@@ -54,9 +57,9 @@ def resolve_model(
 
 
 def _copied(model: Tadam, device: torch.device) -> Tadam:
-    """A copy that shares what it will not change, which is most of what there is to copy.
+    """A copy that shares the parts it will not change, which is most of the model.
 
-    Nothing is shared that has to move; of the backbone, only layers that folding copies anyway.
+    Nothing that has to move is shared; of the backbone, only layers that folding copies anyway.
     """
     backbone = model.backbone
     shared: list[nn.Module | None] = []

@@ -3,6 +3,7 @@
 It multiplies a quarter as often as the direct convolution (Lavin and Gray, 2015).
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from tadam.native import library
 from tadam.native.norm import Activated, Finish, empty_images
 from tadam.native.signatures import Argument
 
+_SIZES = ("threads", "images", "height", "width", "channels", "filters")
 #: How the kernels number what follows a convolution.
 _ACTIVATIONS = {None: 0, "swish": 1, "relu": 2}
 _POOLS = {None: 0, "down": 1, "up": 2}
@@ -43,16 +45,20 @@ def pack(weight: Tensor, forward: bool = True) -> Tensor:
     return packed
 
 
+@cache
+def _scratch_floats(kernel: str, sizes: tuple[int, ...]) -> int:
+    """How much scratch memory a kernel wants; a network asks for the same few sizes again."""
+    return library.call(f"{kernel}_scratch", **dict(zip(_SIZES, sizes, strict=True)))
+
+
+def _scratch(kernel: str, x: Tensor, sizes: dict[str, int]) -> Tensor:
+    return x.new_empty(_scratch_floats(kernel, tuple(sizes.values())))
+
+
 def _sizes(x: Tensor, filters: int) -> dict[str, int]:
     images, channels, height, width = x.shape
-    return {
-        "threads": torch.get_num_threads(),
-        "images": images,
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "filters": filters,
-    }
+    values = (torch.get_num_threads(), images, height, width, channels, filters)
+    return dict(zip(_SIZES, values, strict=True))
 
 
 def _as_source(x: Tensor | Activated) -> tuple[Tensor, dict[str, Argument]]:
@@ -83,7 +89,7 @@ def convolve(x: Tensor | Activated, packed: Tensor, filters: int) -> tuple[Tenso
     mean, variance = images.new_empty(4, filters), images.new_empty(filters)
     outputs = {"y": y, "mean": mean, "variance": variance}
     sizes = _sizes(images, filters)
-    scratch = images.new_empty(library.call("conv_scratch", **sizes))
+    scratch = _scratch("conv", images, sizes)
     library.call(
         "conv", **source, packed=packed, **outputs, **_NOTHING_FOLLOWS, scratch=scratch, **sizes
     )
@@ -126,7 +132,7 @@ def convolve_and_finish(
         tasks=tasks,
         activation=_ACTIVATIONS[finish.activation],
         pool=_POOLS[finish.pool],
-        scratch=x.new_empty(library.call("conv_scratch", **sizes)),
+        scratch=_scratch("conv", x, sizes),
         **sizes,
     )
     return y
@@ -190,7 +196,7 @@ def convolve_backward(
         gradient_x=gradient_x,
         sums=sums,
         gradient_weight=gradient_weight,
-        scratch=images.new_empty(library.call("conv_backward_scratch", **sizes)),
+        scratch=_scratch("conv_backward", images, sizes),
         **sizes,
     )
     return of_x, gradient_weight

@@ -43,7 +43,14 @@ KERNELS = {
 }
 
 Argument = Tensor | float | None
-_NUMBERS: dict[str, tuple[Any, tuple[type, ...]]] = {
+_FLOAT = torch.float32
+_NONE = type(None)
+#: By kind: what ctypes makes of an argument, and what else than a tensor it may be.
+_KINDS: dict[str, tuple[Any, tuple[type, ...]]] = {
+    "in": (ctypes.c_void_p, ()),
+    "out": (ctypes.c_void_p, ()),
+    "in?": (ctypes.c_void_p, (_NONE,)),
+    "out?": (ctypes.c_void_p, (_NONE,)),
     "int": (ctypes.c_int64, (int,)),
     "real": (ctypes.c_double, (int, float)),
 }
@@ -55,13 +62,15 @@ class Signature:
     def __init__(self, kernel: str, arguments: str) -> None:
         self.kernel = kernel
         self.kinds = {name: kind for kind, name in (each.split(":") for each in arguments.split())}
-        fields = [
-            (name, _NUMBERS[kind][0] if kind in _NUMBERS else ctypes.c_void_p)
-            for name, kind in self.kinds.items()
-        ]
+        types = {name: _KINDS[kind] for name, kind in self.kinds.items()}
         self._struct: type[ctypes.Structure] = type(
-            f"{kernel}_arguments", (ctypes.Structure,), {"_fields_": fields}
+            f"{kernel}_arguments",
+            (ctypes.Structure,),
+            {"_fields_": [(name, in_c) for name, (in_c, _) in types.items()]},
         )
+        self._checks = [
+            (name, in_c is ctypes.c_void_p, plain) for name, (in_c, plain) in types.items()
+        ]
 
     def __str__(self) -> str:
         """As the library describes it."""
@@ -73,21 +82,20 @@ class Signature:
         if arguments.keys() != self.kinds.keys():
             wrong = sorted(arguments.keys() ^ self.kinds.keys())
             raise TypeError(f"{self.kernel}: missing or unknown arguments: {', '.join(wrong)}")
-        kinds = self.kinds
-        return self._struct(*[self._plain(name, kinds[name], arguments[name]) for name in kinds])
+        values: list[float | None] = []
+        for name, pointer, plain in self._checks:  # in hundreds of calls of a training step
+            value = arguments[name]
+            if type(value) in plain:
+                values.append(value)  # type: ignore[arg-type]
+            elif pointer and isinstance(value, Tensor) and value.dtype is _FLOAT and value.is_cpu:
+                values.append(value.data_ptr())
+            else:
+                raise self._wrong(name, value)
+        return self._struct(*values)
 
-    def _plain(self, name: str, kind: str, value: Argument) -> float | None:
-        """What ctypes takes; tensors go as pointers, None as null."""
-        if kind in _NUMBERS:
-            if type(value) in _NUMBERS[kind][1]:
-                return value  # type: ignore[return-value]
-        elif isinstance(value, Tensor):
-            if value.dtype is torch.float32 and value.is_cpu:
-                return value.data_ptr()
-        elif value is None and kind.endswith("?"):
-            return None
+    def _wrong(self, name: str, value: Argument) -> TypeError:
         found = f"a {value.dtype} tensor" if isinstance(value, Tensor) else repr(value)
-        raise TypeError(f"{self.kernel}: {name} must be of kind {kind}, got {found}")
+        return TypeError(f"{self.kernel}: {name} must be of kind {self.kinds[name]}, got {found}")
 
 
 SIGNATURES = {kernel: Signature(kernel, arguments) for kernel, arguments in KERNELS.items()}

@@ -1,13 +1,44 @@
-"""Recipes by name: the TOML files of this folder, and the generated ones in `paper/`."""
+"""Recipes by name: the TOML files of this folder, and the generated ones in `paper/`.
+
+A recipe may build on another: `extends = "images"` at its top names a shipped recipe, or a file
+relative to its own. What it says itself comes on top.
+"""
 
 import difflib
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from tadam.config import Config
+from tadam.config.recipe import parse_toml, upgraded
 from tadam.errors import UserError
+
+
+@dataclass(frozen=True)
+class _RecipeFile:
+    """A recipe that was found.
+
+    Attributes:
+        source: What errors call it.
+        file: Where its text is.
+        folder: What a path that it extends is relative to; None for a shipped one.
+    """
+
+    source: str
+    file: Traversable
+    folder: Path | None
+
+    def text(self) -> str:
+        try:
+            return self.file.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise UserError(
+                f"{self.source} is not a text file: a recipe is TOML in UTF-8"
+            ) from None
 
 
 def recipe_names() -> list[str]:
@@ -32,24 +63,67 @@ def resolve(
 
 def load_recipe(recipe: str | Path) -> Config:
     """Reads a shipped recipe by its name, or any TOML file by its path."""
-    name, path = str(recipe).removesuffix(".toml"), Path(recipe)
-    if path.is_file():
-        return Config.from_toml(_text(path), str(path))
-    shipped = _shipped()
-    if name in shipped:
-        return Config.from_toml(shipped[name].read_text(encoding="utf-8"), f"recipe {name}")
-    near = difflib.get_close_matches(name, shipped, n=1)
-    hint = f"did you mean {near[0]}?" if near else "'tadam recipes' lists the shipped ones"
-    raise UserError(f"unknown recipe {str(recipe)!r}, and no file of that name ({hint})")
+    found = _find(recipe, Path())
+    if found is None:
+        raise UserError(
+            f"unknown recipe {str(recipe)!r}, and no file of that name ({_hint(recipe)})"
+        )
+    return _built(found, parse_toml(found.text(), found.source))
 
 
 def load_written(path: Path) -> Config:
     """Reads the recipe that a run wrote into its folder, with this version or an earlier one."""
-    return Config.from_written(_text(path), str(path))
+    found = _RecipeFile(str(path), path, path.parent)
+    return _built(found, upgraded(parse_toml(found.text(), found.source)))
 
 
-def _text(path: Path) -> str:
+def _find(recipe: str | Path, folder: Path | None) -> _RecipeFile | None:
+    """A file, if there is a folder to look from, or a shipped recipe."""
+    if folder is not None and (path := folder / recipe).is_file():
+        return _RecipeFile(os.path.normpath(path), path.resolve(), path.parent)
+    name = str(recipe).removesuffix(".toml")
+    file = _shipped().get(name)
+    return None if file is None else _RecipeFile(f"recipe {name}", file, None)
+
+
+def _hint(recipe: str | Path) -> str:
+    near = difflib.get_close_matches(str(recipe).removesuffix(".toml"), _shipped(), n=1)
+    return f"did you mean {near[0]}?" if near else "'tadam recipes' lists the shipped ones"
+
+
+def _built(
+    recipe: _RecipeFile, tables: dict[str, Any], above: tuple[_RecipeFile, ...] = ()
+) -> Config:
+    """The recipe that the tables say, on top of what they extend.
+
+    Args:
+        recipe: Where the tables are from.
+        tables: Its content.
+        above: The recipes that extend this one, the first one first.
+    """
+    chain = (*above, recipe)
+    base = Config()
+    if "extends" in tables:
+        found = _extended(recipe, tables["extends"])
+        if found.file in [earlier.file for earlier in chain]:
+            circle = " -> ".join(part.source for part in (*chain, found))
+            raise UserError(f"{recipe.source}: extends goes round in a circle: {circle}")
+        base = _built(found, parse_toml(found.text(), found.source), chain)
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not a text file: a recipe is TOML in UTF-8") from None
+        return base.updated({key: value for key, value in tables.items() if key != "extends"})
+    except UserError as error:
+        raise UserError(f"{recipe.source}: {error}") from None
+
+
+def _extended(recipe: _RecipeFile, base: object) -> _RecipeFile:
+    if not isinstance(base, str):
+        raise UserError(
+            f"{recipe.source}: extends must be a recipe's name or a path in quotes, got {base!r}"
+        )
+    found = _find(base, recipe.folder)
+    if found is None:
+        raise UserError(
+            f"{recipe.source} extends {base!r}, but there is no such recipe and no such file "
+            f"beside it ({_hint(base)})"
+        )
+    return found

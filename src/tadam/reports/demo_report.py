@@ -1,4 +1,4 @@
-"""The demo's report: one HTML page one would show a colleague."""
+"""The demo's report: one HTML page to show a colleague."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _EXAMPLE_QUERIES, _CANDIDATES = 20, 20
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the demo's table."""
+    """A row of the demo's table."""
 
     name: str
     accuracy: float
@@ -32,7 +32,7 @@ class Row:
 
     @property
     def training(self) -> str:
-        """How long it was trained."""
+        """Training time as text."""
         return f"{self.seconds:.0f} s" if self.seconds else "none"
 
 
@@ -47,19 +47,20 @@ def write_report(
     """Writes the page.
 
     Args:
-        path: Where to.
+        path: The page's file.
         rows: The table.
         runs: Run folder of each trained model, by name.
-        model: TADAM, trained.
+        model: The trained TADAM.
         result: Its evaluation.
         sampler: The test tasks.
     """
     final = rows[-1]
     intro = (
-        '<p class="soft">A network learnt from drawings of other classes. Here it meets '
-        f"{len(result.class_names)} that it has never seen, gets {result.shot} pictures of each of "
-        f"{result.way}, and names the rest: <b>{percent(final.accuracy, final.ci95)}"
-        f"</b> right, after {final.training} of training on this machine.</p>"
+        '<p class="soft">This network learnt from drawings of other classes. Here it meets '
+        f"{len(result.class_names)} classes it has never seen. Given {result.shot} pictures each "
+        f"of {result.way} of them, it names new pictures correctly "
+        f"<b>{percent(final.accuracy, final.ci95)}</b> of the time, after {final.training} of "
+        "training on this machine.</p>"
     )
     sections = [
         _comparison(rows, result),
@@ -67,18 +68,18 @@ def write_report(
         _learning(runs),
         *([_conditioning(model)] if "gamma0" in model.logged_at_validation() else []),
         section(
-            "What it takes for what",
+            "What it confuses",
             _confusion(result),
-            "Of 100 queries of each test class, how many got which answer.",
+            "For each test class, how many of 100 queries got each answer.",
         ),
-        section("What next", _next_steps(runs["TADAM"])),
+        section("What to try next", _next_steps(runs["TADAM"])),
     ]
     write_text(path, page("TADAM on shapes", intro, sections))
 
 
 def _comparison(rows: list[Row], result: Evaluation) -> str:
     return section(
-        "What each idea buys",
+        "Each idea, added in turn",
         accuracy_table(
             [(r.name, r.accuracy, r.ci95, f"training: {r.training}") for r in rows],
             best=max(rows, key=lambda row: row.accuracy).name,
@@ -93,8 +94,8 @@ def _one_task(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
         "One task, as the network sees it",
         _example(model, sampler, accuracy),
         "Five labelled pictures of each of five new classes, then new pictures with the "
-        "network's answer and its probability. Green is right, orange is wrong. The task is "
-        f"of average difficulty: the nearest to the mean accuracy among {_CANDIDATES}.",
+        "network's answer and its probability. Green is right, orange is wrong. Of "
+        f"{_CANDIDATES} tasks, this is the one whose accuracy is closest to the mean.",
     )
 
 
@@ -103,30 +104,31 @@ def _learning(runs: dict[str, Path]) -> str:
         "How it learnt",
         f'<div class="columns"><div>{_validation_curves(runs)}</div>'
         f"<div>{_loss_curves(runs['TADAM'])}</div></div>",
-        "Left: accuracy on the validation classes, from which the best weights were chosen. "
-        "Right: TADAM's two losses; the auxiliary one is plain classification of all the "
-        "training classes, visited less and less often.",
+        "Left: accuracy on the validation classes, which decides which weights are kept. "
+        "Right: TADAM's two losses; the auxiliary one comes from classifying all training "
+        "classes at once, which happens less and less often.",
     )
 
 
 def _conditioning(model: Method) -> str:
     return section(
-        "Where the task reaches into the network",
+        "How strongly each layer is modulated",
         _multipliers(model),
-        "|gamma0| and |beta0|: how far the task embedding network may scale and shift each "
-        "convolution. Both start at zero and are penalised, so a tall bar was worth it. "
-        "The paper finds them largest in the last layers.",
+        "|gamma0| and |beta0|: how strongly the task embedding network scales and shifts each "
+        "convolution. Both start at zero and are pulled back towards it. A tall bar shows that a "
+        "layer is modulated, not that this helps: when we measured it on this benchmark, another "
+        "task's vectors gave the same accuracy. In the paper, both are largest in the last layers.",
     )
 
 
 def _short(names: Iterable[str]) -> list[str]:
-    """`striped star (any colour)` -> `striped star`, which is unique among shapes already."""
+    """`striped star (any colour)` -> `striped star`, which is already unique among shapes."""
     return [name.partition(" (")[0] for name in names]
 
 
 @torch.inference_mode()
 def _example(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
-    """A typical task, with its queries spread evenly over the classes."""
+    """A typical task, with equally many queries per class."""
     store = sampler.store
     balanced = EpisodeSampler(
         store, sampler.way, sampler.shot, _EXAMPLE_QUERIES, sampler.seed, balanced=True
@@ -160,7 +162,7 @@ def _example(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
     for row, label, p in zip(example.query[0], example.query_labels[0], probabilities, strict=True):
         answer = int(p.argmax())
         verdict = "right" if answer == label else "wrong"
-        truth = "" if answer == label else f"<br>is: {escape(short[label])}"
+        truth = "" if answer == label else f"<br>actually {escape(short[label])}"
         queries.append(
             f'<figure class="{verdict}" style="width:80px">'
             f"{picture(store.images[row], 80, names[label])}<figcaption>{escape(short[answer])} "

@@ -78,7 +78,7 @@ def style() -> Iterator[None]:
 
 
 def new_figure(width: int = 640, height: int = 360, rows: int = 1) -> "tuple[Figure, list[Axes]]":
-    """An empty figure with `rows` panels above each other that share their x axis."""
+    """An empty figure with `rows` stacked panels that share their x axis."""
     with style():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -90,7 +90,7 @@ def new_figure(width: int = 640, height: int = 360, rows: int = 1) -> "tuple[Fig
 
 
 def save_png(figure: "Figure", path: Path, scale: float = 2.0) -> None:
-    """Writes a figure in one piece, at `scale` image pixels for a CSS pixel."""
+    """Writes a figure, whole or not at all, with `scale` image pixels per CSS pixel."""
     with style():
         write_with(path, lambda file: figure.savefig(file, format="png", dpi=scale * _CSS_DPI))
 
@@ -98,12 +98,12 @@ def save_png(figure: "Figure", path: Path, scale: float = 2.0) -> None:
 def svg_text(figure: "Figure", label: str = "") -> str:
     """A figure as one `<svg>` element to put into an HTML page.
 
-    The same figure gives the same text. Ids begin with a digest of drawing and label, so several
-    figures can be inlined in one page.
+    The same figure always gives the same text. Ids start with a digest of drawing and label, so
+    several figures can be inlined in one page.
 
     Args:
         figure: What to draw.
-        label: What it shows, for those who cannot see it.
+        label: What it shows, for screen readers.
     """
     with style(), io.StringIO() as file:
         figure.savefig(file, format="svg")
@@ -112,7 +112,7 @@ def svg_text(figure: "Figure", label: str = "") -> str:
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     digest = "c" + hashlib.sha256((label + text).encode()).hexdigest()[:10]
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{digest}-", text)
-    text = text.replace("*{", f"#{digest} *{{", 1)  # its style sheet must not reach the page
+    text = text.replace("*{", f"#{digest} *{{", 1)  # its style sheet must not leak into the page
     width, height = (round(inches * _CSS_DPI) for inches in figure.get_size_inches())
     head = (
         f'<svg id="{digest}" xmlns="http://www.w3.org/2000/svg" '

@@ -45,7 +45,7 @@ pre { background: #f0f3f6; border-radius: 8px; padding: 12px 16px; overflow-x: a
 
 
 def page(title: str, intro: str, sections: Iterable[str], style: str = "") -> str:
-    """A whole page; `intro` and `sections` are HTML already, `style` is CSS that comes on top."""
+    """A whole page; `intro` and `sections` are HTML, `style` is additional CSS."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -61,7 +61,7 @@ def section(heading: str, body: str, lead: str = "") -> str:
 
 
 def picture(pixels: npt.NDArray[np.uint8], side: int, alt: str) -> str:
-    """An <img> that carries its (H, W, 1 or 3) pixels; `side` is the size on the page."""
+    """An <img> with its pixels inlined, (H, W, 1 or 3); `side` is its size on the page."""
     image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
     buffer = io.BytesIO()
     image.save(buffer, format="PNG")
@@ -69,7 +69,7 @@ def picture(pixels: npt.NDArray[np.uint8], side: int, alt: str) -> str:
 
 
 def inline_image(content: bytes, kind: str, side: int, alt: str) -> str:
-    """An <img> that carries a file's content; `kind` is png or jpeg."""
+    """An <img> with a file's content inlined; `kind` is png or jpeg."""
     data = base64.b64encode(content).decode()
     return (
         f'<img src="data:image/{kind};base64,{data}" width="{side}" height="{side}" '
@@ -78,7 +78,7 @@ def inline_image(content: bytes, kind: str, side: int, alt: str) -> str:
 
 
 def accuracy_table(rows: Iterable[tuple[str, float, float | None, str]], best: str) -> str:
-    """Rows of (name, accuracy, half interval, note) with a bar; the row `best` stands out."""
+    """Rows of (name, accuracy, interval half-width, note) with a bar; `best` stands out."""
     lines = []
     for name, accuracy, interval, note in rows:
         lines.append(

@@ -29,7 +29,7 @@ def line_chart(
     width: int = 640,
     height: int = 340,
 ) -> "Figure":
-    """Lines by name, each (x, y); with several lines each is named at its right end.
+    """Lines by name, each (x, y); several lines are labelled at their right ends.
 
     `percent` shows fractions as percentages.
     """
@@ -68,9 +68,9 @@ def curve_with_intervals(
     mark_best: Container[str] = (),
     height: int = 360,
 ) -> "Figure":
-    """Measured points by name, each (x, y, half the interval of y), joined by lines.
+    """Measured points by name, each (x, y, half-width of y's interval), joined by lines.
 
-    `mark_best` names curves whose highest point gets a ring, and its x written beside it.
+    `mark_best` names curves whose highest point is ringed and labelled with its x.
     """
     figure, (axes,) = new_figure(height=height)
     with style():
@@ -109,7 +109,7 @@ def bar_chart(
     percent: bool = False,
     height: int = 320,
 ) -> "Figure":
-    """Bars side by side: one group per name in `groups`, one bar in it per series.
+    """Bars side by side: one group per name in `groups`, with one bar per series.
 
     On a log axis a zero has no bar.
     """
@@ -147,16 +147,16 @@ def heatmap(
     cell_format: str = "g",
     width: int = 640,
 ) -> "Figure":
-    """A matrix as squares, the darker the larger, with its numbers where they fit; zeros are blank.
+    """A matrix as squares, darker for larger values, with numbers where they fit; zeros are blank.
 
     Args:
-        matrix: (rows, columns), nothing below 0.
+        matrix: (rows, columns), no negative values.
         rows: Names down the left.
         columns: Names along the bottom.
         xlabel: What the columns are.
         ylabel: What the rows are.
-        title: Above it all.
-        cell_format: How a number is written, as in `format(value, cell_format)`.
+        title: Heading of the chart.
+        cell_format: How to write a number, as in `format(value, cell_format)`.
         width: In CSS pixels; the height follows.
     """
     values = np.asarray(matrix, dtype=np.float64)
@@ -166,7 +166,7 @@ def heatmap(
     cell = min(64.0, (width - 60 - longest) / max(len(columns), 1))
     figure, (axes,) = new_figure(width, round(80 + longest + cell * len(rows)))
     texts = {place: format(value, cell_format) for place, value in np.ndenumerate(values)}
-    # A digit is about 0.64 of its size wide.
+    # A digit's width is about 0.64 of the font size.
     size = min(FONT, 1.1 * cell / max([2, *map(len, texts.values())]))
     with style():
         axes.imshow(values, cmap="Blues", vmin=0, vmax=top, aspect="equal")
@@ -175,7 +175,7 @@ def heatmap(
                 ink = "white" if values[i, j] > 0.6 * top else INK
                 axes.text(j, i, text, ha="center", va="center", color=ink, size=size)
         size = min(FONT, max(0.6 * cell, 6))
-        stride = int(np.ceil(1.4 * size / cell))  # names closer than a line would collide
+        stride = int(np.ceil(1.4 * size / cell))  # names closer than a line would overlap
         turned: dict[str, Any] = {}
         if longest > cell:
             turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
@@ -240,7 +240,7 @@ def _power_writer(axis: "Axis") -> Callable[[float, float], str]:
 
 
 def _tick_at_points(axes: "Axes", points: Sequence[float], log: bool) -> None:
-    """Puts the x ticks at the measured points if they are few, leaving out what would collide."""
+    """Puts x ticks at the measured points if there are few, skipping those that would overlap."""
     if not 2 <= len(points) <= 12:
         return
     place = np.log10(points) if log else np.asarray(points)
@@ -254,7 +254,7 @@ def _tick_at_points(axes: "Axes", points: Sequence[float], log: bool) -> None:
 
 
 def _name_ends(axes: "Axes", ends: Mapping[str, float]) -> None:
-    """Writes each line's name in the right margin, as near to its end as the others allow."""
+    """Writes each line's name in the right margin, as close to its end as the others allow."""
     if len(ends) < 2:
         return
     axes.autoscale_view()
@@ -267,7 +267,7 @@ def _name_ends(axes: "Axes", ends: Mapping[str, float]) -> None:
     wanted = [float(np.clip(to_share.transform((x, y))[1], 0, 1)) for y in ends.values()]
     order = np.argsort(wanted, kind="stable")
     places = np.array(wanted)[order]
-    for _ in range(200):  # push neighbours apart until all have a line of their own
+    for _ in range(200):  # push neighbours apart until none overlap
         for a, b in pairwise(range(len(places))):
             overlap = step - (places[b] - places[a])
             if overlap > 0:

@@ -15,7 +15,7 @@ Points = npt.NDArray[Any]
 #: Points that the directions are computed from; more would only take longer.
 _FITTED = 1000
 _WIDTH, _HEIGHT, _MARGIN = 960, 560, 40
-#: More names than this would hide the points; the rest is told by hovering.
+#: More names than this would hide the points; hovering shows them instead.
 _MOST_NAMES = 24
 _GOLDEN = 0.61803398875
 
@@ -30,7 +30,7 @@ STYLE = """
 
 
 def class_colours(count: int) -> list[str]:
-    """Colours that can be told apart on white and on black, as well as so many can."""
+    """Colours that can be told apart, as far as that many can, on white and on black."""
     chosen = [colour for colour in PALETTE if colour != "#000000"]
     if count <= len(chosen):
         return chosen[:count]
@@ -43,10 +43,10 @@ def class_colours(count: int) -> list[str]:
 
 
 def principal_axes(points: Points) -> tuple[Points, float]:
-    """The two directions of the largest spread, (2, D), and their share of all of it."""
+    """The two directions of largest spread, (2, D), and their share of the total spread."""
     rows = points[np.linspace(0, len(points) - 1, min(len(points), _FITTED)).astype(int)]
     centred = (rows - rows.mean(axis=0)).astype(np.float64)
-    # By inner products of points: there may be more features than anyone wants to square.
+    # From inner products of points, because a (D, D) matrix can be too large.
     values, vectors = np.linalg.eigh(centred @ centred.T)
     total = max(float(values.clip(min=0).sum()), 1e-12)
     values, vectors = values[::-1][:2].clip(min=0), vectors[:, ::-1][:, :2]
@@ -55,7 +55,7 @@ def principal_axes(points: Points) -> tuple[Points, float]:
     lengths = np.linalg.norm(found, axis=1)
     for i in range(len(found)):
         if lengths[i] > 1e-9 * np.sqrt(total):
-            sign = np.sign(found[i][np.abs(found[i]).argmax()])  # else it would be left to chance
+            sign = np.sign(found[i][np.abs(found[i]).argmax()])  # else the sign would be arbitrary
             axes[i] = sign * found[i] / lengths[i]
     return axes, float(values.sum()) / total
 
@@ -64,9 +64,9 @@ class Map:
     """Draws points in the plane that shows most of their spread.
 
     Args:
-        names: Of the classes.
-        colours: Of the classes.
-        points: All that will be drawn, (n, D).
+        names: Class names.
+        colours: Class colours.
+        points: All points that will be drawn, (n, D).
         unit: Whether only the direction of a point counts, as for the cosine distance.
     """
 
@@ -94,7 +94,7 @@ class Map:
         return flat * (1, -1) + (_WIDTH / 2, _HEIGHT / 2)
 
     def images(self, points: Points, classes: Sequence[int | None], titles: Sequence[str]) -> None:
-        """Classified images; None is an unknown one."""
+        """Draws classified images; class None is an unknown one."""
         for (x, y), k, title in zip(self._places(points), classes, titles, strict=True):
             hover = f"<title>{escape(title)}</title>"
             if k is None:
@@ -107,7 +107,7 @@ class Map:
                 )
 
     def support(self, points: Points, classes: Sequence[int]) -> None:
-        """Labelled images."""
+        """Draws labelled images."""
         for (x, y), k in zip(self._places(points), classes, strict=True):
             self._parts.append(
                 f'<circle class="support" cx="{x:.1f}" cy="{y:.1f}" r="7" '
@@ -116,7 +116,7 @@ class Map:
             )
 
     def prototypes(self, points: Points) -> None:
-        """One for each class, named if there is room."""
+        """Draws a prototype per class, named if there is room."""
         places = self._places(points)
         for (x, y), name, colour in zip(places, self._names, self._colours, strict=True):
             self._parts.append(

@@ -1,4 +1,4 @@
-"""`tadam predict --report`: what became of every image, on one page that needs nothing else."""
+"""`tadam predict --report`: where every image went, on one self-contained page."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,10 +17,10 @@ from tadam.system.files import write_text
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
-#: Thumbnails on the page, which bounds its size: uncertain, unknown, of all classes, labelled.
+#: Most thumbnails on the page, to bound its size: uncertain, unknown, sorted, labelled.
 _UNCERTAIN, _UNKNOWN, _SORTED, _SUPPORT = 40, 40, 600, 400
 _MOST_POINTS = 2000
-#: Up to this many classes are shown unfolded.
+#: Up to this many classes are shown expanded.
 _OPEN = 12
 _SIDE = 96
 
@@ -58,12 +58,12 @@ def write_report(
     """Writes the page.
 
     Args:
-        path: Where to; replaced if it exists.
+        path: The page's file; replaced if it exists.
         classifier: A fitted one.
-        predictions: What its `classify` said of the images, with thumbnails.
+        predictions: The results of its `classify`, with thumbnails.
     """
     html = _Page(classifier, predictions).html()
-    # A file name need not be text; what cannot be written shows as ?
+    # A file name may not be valid text; what cannot be written shows as ?
     write_text(path, html.encode("utf-8", "replace").decode())
 
 
@@ -111,14 +111,14 @@ class _Page:
                 section(
                     "None of these",
                     self._tiles(self.unknown, _UNKNOWN),
-                    f"{_images(len(self.unknown)).capitalize()} further from every class than "
-                    f"{self.classifier.reject_threshold_:.3g}, the furthest first, each with the "
-                    "class that it is most like all the same.",
+                    f"{_images(len(self.unknown)).capitalize()} farther than "
+                    f"{self.classifier.reject_threshold_:.3g} from every class, farthest first, "
+                    "each with the class it resembles most.",
                 )
             )
         sections += [section("How many of each", self._counts()), self._map(), self._classes()]
         intro = (
-            f'<p class="soft">{_images(count).capitalize()} sorted into {way} classes by '
+            f'<p class="soft">{_images(count).capitalize()} sorted into {way} classes from '
             f"{_images(len(self.classifier.support_labels_), 'labelled ')}: "
             f"{len(self.uncertain):,} uncertain, {len(self.unknown):,} unknown.</p>"
         )
@@ -190,9 +190,9 @@ class _Page:
         return section(
             "Map",
             drawing.svg(),
-            "Near each other is alike to the network. Diamonds are the prototypes, rings the "
-            f"labelled images, dots the sorted ones and crosses the unknown.{some} The plane shows "
-            f"{100 * drawing.share:.0f}% of the spread; hover over a point for its name.",
+            "Images that look alike to the network are close together. Diamonds are prototypes, "
+            f"rings labelled images, dots sorted images and crosses unknown ones.{some} The map "
+            f"shows {100 * drawing.share:.0f}% of the spread; hover over a point for its name.",
         )
 
     def _classes(self) -> str:
@@ -204,19 +204,19 @@ class _Page:
                 inline_image(jpeg, "jpeg", 64, f"labelled {name}")
                 for jpeg in thumbnails[k][:labelled]
             )
-            body = self._tiles(found, tiles) if found else '<p class="soft">No image.</p>'
+            body = self._tiles(found, tiles) if found else '<p class="soft">No images.</p>'
             parts.append(
                 f'<section id="class-{k}"><details{" open" if way <= _OPEN else ""}><summary>'
                 f'<span class="dot" style="background:{self.colours[k]}"></span>{escape(name)}: '
                 f'{_images(len(found))}</summary><p class="soft small">Labelled:</p>'
                 f'<div class="pictures support">{support}</div><p class="soft small">Sorted, '
-                f"the least certain first:</p>{body}</details></section>\n"
+                f"least certain first:</p>{body}</details></section>\n"
             )
         return "".join(parts)
 
 
 def _odds(p: Prediction) -> float:
-    """Of the answer against the runner-up."""
+    """Odds of the answer against the runner-up."""
     return p.confidence / max(float(p.probabilities[runner_up(p)]), 1e-12)
 
 
@@ -233,5 +233,5 @@ def _mean_confidence(found: Sequence[Prediction]) -> str:
 
 
 def _evenly(count: int, most: int) -> list[int]:
-    """At most so many of 0..count-1, evenly spread."""
+    """At most `most` of 0..count-1, evenly spread."""
     return [int(i) for i in np.linspace(0, count - 1, min(count, most))]

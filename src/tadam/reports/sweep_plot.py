@@ -8,7 +8,7 @@ from tadam.training.sweep import SweepResult, write_sweep
 
 
 def draw_sweep(result: SweepResult) -> SweepResult:
-    """Draws `alpha.png` into the sweep's folder and notes it there; without matplotlib, nothing."""
+    """Draws `alpha.png` into a sweep's folder and records it; does nothing without matplotlib."""
     if not available():
         return result
     alphas, accuracies, intervals = zip(

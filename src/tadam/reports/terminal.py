@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 #: Results go to stdout, everything else to stderr, so that `--json | jq` works.
 #: No markup, no emoji: a path or a class may be called "[red]" or ":dog:".
-#: Under torchrun every process runs the same command, and only the first one speaks ...
+#: Under torchrun every process runs the same command, and only the first one prints ...
 _quiet = place().rank > 0
 out = Console(highlight=False, markup=False, emoji=False, quiet=_quiet)
 err = Console(stderr=True, highlight=False, markup=False, emoji=False, quiet=_quiet)
-#: ... except about what happened to one process alone.
+#: ... except about what happens to one process alone.
 alarm = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function of (done, in all) that draws a bar; the bar goes away at the end."""
+    """Yields a function of (done, total) that draws a bar; the bar disappears at the end."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         tasks: list[Any] = []
@@ -42,7 +42,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class JobReporter(Watcher):
-    """Shows which jobs run: in a live bar, or on a line each if they draw bars of their own."""
+    """Shows which jobs are running: in a live bar, or a line each if they draw their own bars."""
 
     def __init__(self, live: bool) -> None:
         self._live = live
@@ -83,7 +83,7 @@ def percent(value: float, interval: float | None = None) -> str:
 
 
 def print_evaluation(result: "Evaluation") -> None:
-    """Accuracy on and off, calibration, and the classes from worst to best."""
+    """Prints accuracy with conditioning on and off, calibration, and classes, worst first."""
     out.print(
         f"{result.model} on {result.dataset} ({result.split}): {result.way}-way "
         f"{result.shot}-shot, {result.tasks} tasks x {result.queries} queries, seed {result.seed}, "
@@ -97,7 +97,7 @@ def print_evaluation(result: "Evaluation") -> None:
         table.add_row("  with conditioning off", off)
     table.add_row("calibration error", percent(result.calibration_error))
     out.print(table)
-    classes = Table("class", "accuracy", "most often taken for")
+    classes = Table("class", "accuracy", "most often mistaken for")
     for name, share in sorted(result.per_class.items(), key=lambda item: item[1]):
         own = result.class_names.index(name)
         row = [0 if k == own else count for k, count in enumerate(result.confusion[own])]

@@ -22,7 +22,7 @@ class TerminalReporter:
     def _show(self, done: int, total: int, what: str = "") -> None:
         if self._progress is None:
             self._progress = Progress(
-                BarColumn(bar_width=20),  # what gives way on a narrow terminal
+                BarColumn(bar_width=20),  # shrinks on a narrow terminal
                 MofNCompleteColumn(table_column=Column(no_wrap=True)),
                 TextColumn("{task.description}", markup=False),
                 TimeRemainingColumn(table_column=Column(no_wrap=True)),
@@ -46,7 +46,7 @@ class TerminalReporter:
         self.stop()
         if step:
             self._console.print(
-                f"going on after step {step} of {steps}" if step < steps else "already trained"
+                f"resuming after step {step} of {steps}" if step < steps else "already trained"
             )
         self._steps = steps
         self._show(step, steps)
@@ -75,7 +75,7 @@ class TerminalReporter:
 
 
 def duration(seconds: float) -> str:
-    """Such as `45 s`, `3.5 min` or `4 h 12 min`."""
+    """A duration such as `45 s`, `3.5 min` or `4 h 12 min`."""
     if seconds < 100:
         return f"{seconds:.{0 if seconds >= 10 else 2}f} s"
     if seconds < 100 * 60:
@@ -85,8 +85,8 @@ def duration(seconds: float) -> str:
 
 
 def print_estimate(console: Console, result: "Estimate") -> None:
-    """The time of a run, and what it is made of."""
-    table = Table("what", "how many", "each", "together")
+    """Prints the estimated time of a run, and what it consists of."""
+    table = Table("what", "how many", "each", "total")
     for what, count, seconds in (
         ("few-shot updates", result.steps, result.step_seconds),
         ("auxiliary updates", result.auxiliary_updates, result.auxiliary_seconds),
@@ -98,5 +98,5 @@ def print_estimate(console: Console, result: "Estimate") -> None:
     console.print(f"about {duration(result.seconds)} here ({result.device}); peak memory {memory}")
     if result.patience:
         console.print(
-            f"{result.patience} validations without a new best would end the run earlier",
+            f"{result.patience} validations without a new best would end the run sooner",
         )

@@ -1,4 +1,4 @@
-"""`tadam demo`: trains TADAM and what it improves on, measures them all, writes a report."""
+"""`tadam demo`: trains TADAM and what it builds on, measures them all, writes a report."""
 
 import json
 import time
@@ -24,7 +24,7 @@ from tadam.training.run import train
 from tadam.training.run_folder import check_folder
 
 #: Tasks, queries and seed of every number the demo prints.
-TASKS, QUERIES, SEED = 500, 100, 0
+TEST_TASKS, QUERIES, SEED = 500, 100, 0
 
 _PLAIN = ("conditioning.enabled=false", "auxiliary.enabled=false")
 #: Marks a folder as the demo's.
@@ -54,25 +54,25 @@ CONTESTANTS = (
 def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> Path:
     """Runs the whole demo into a folder and returns the report's path.
 
-    A demo that was stopped goes on where it was; a finished one only measures again.
+    A stopped demo resumes where it was; a finished one is only measured again.
 
     Args:
         folder: Gets a run folder per model, `results.json` and `report.html`.
-        console: Where the story is told.
+        console: Where progress is printed.
         settings: Changes to every model's recipe.
     """
     started = time.monotonic()
     recipe = load_recipe("shapes")
     check_folder(folder, recipe, resume=True, marker=MARKER)
-    with console.status("drawing the benchmark (once, then it is cached) ..."):
+    with console.status("drawing the benchmark (only the first time) ..."):
         stores = load_splits(recipe.data)
     train_classes, val_classes, test_classes = (len(s.class_names) for s in stores.values())
     console.print(
-        f"shapes: {train_classes} classes to learn from, {val_classes} to choose on, "
-        f"{test_classes} never seen before to be tested on"
+        f"shapes: {train_classes} classes to train on, {val_classes} to validate on, "
+        f"{test_classes} unseen ones to test on"
     )
     sampler = EpisodeSampler(stores["test"], 5, 5, QUERIES, SEED)
-    pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TASKS)
+    pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TEST_TASKS)
     write_text(folder / MARKER, recipe.to_toml())
     rows = [Row("Raw pixels, nearest class mean", pixels.accuracy, pixels.ci95, 0.0)]
     for contestant in CONTESTANTS:
@@ -85,7 +85,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         )
         model, _ = load_model(run.folder / BEST)
         with progress_bar("testing") as progress:
-            result = evaluate_tasks(model, sampler, TASKS, progress=progress)
+            result = evaluate_tasks(model, sampler, TEST_TASKS, progress=progress)
         rows += _rows(contestant.name, result, run.seconds)
     console.print()
     console.print(_table(rows))
@@ -98,7 +98,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
         f"  tadam evaluate {run.folder} --dataset shapes --shot 1\n"
         "  tadam train images --dataset folder:PATH\n"
-        "or classify your own photos by a few examples of each class, without training:\n"
+        "or classify your own photos from a few examples of each class, without training:\n"
         "  tadam fit FOLDER -o FILE.tadam",
         markup=False,
         soft_wrap=True,
@@ -107,7 +107,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
 
 
 def pixel_model(recipe: Config, store: ImageStore) -> Method:
-    """Nearest class mean on raw pixels, as a model like any other."""
+    """Nearest class mean on raw pixels, wrapped as a model."""
     config = recipe.with_settings(["conditioning.enabled=false", "backbone.name=pixels"])
     model = build_model(config, InputSpec(store.channels, store.image_size, 0))
     model.initialise(config, *store.channel_statistics())
@@ -128,5 +128,5 @@ def _table(rows: list[Row]) -> Table:
     table = Table("5-way 5-shot, unseen classes", "accuracy", "training")
     for row in rows:
         table.add_row(row.name, percent(row.accuracy, row.ci95), row.training)
-    table.caption = f"{TASKS} tasks x {QUERIES} queries, seed {SEED}"
+    table.caption = f"{TEST_TASKS} tasks x {QUERIES} queries, seed {SEED}"
     return table

@@ -1,4 +1,4 @@
-"""The charts of a reproduction: rows against the published ones, curves of alpha, box plots."""
+"""Charts of a reproduction: rows beside the published ones, and accuracy against alpha."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def _draw_curve(table: ResultTable, path: Path) -> None:
 
 
 def _draw_rows(table: ResultTable, path: Path) -> None:
-    """Every run by itself, with its interval over tasks."""
+    """Draws every run by itself, with its interval over tasks."""
     figure, (axes,) = new_figure(height=110 + 40 * len(table.lines))
     names = [_name(table, line) for line in table.lines]
     published = [(i - 0.15, line.published) for i, line in enumerate(table.lines) if line.published]

@@ -1,4 +1,4 @@
-"""What there is to reproduce by training: the rows of tables and figures, and both presets."""
+"""What can be reproduced by training: the rows of tables and figures, and both presets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tadam.errors import UserError
 from tadam.recipes import load_recipe
 from tadam.recipes.paper_recipes import CONV4_WAYS, EPISODES, STEPS, conv4_name, recipe_name
 
-#: Row -> what it is called where there is room, by experiment. Figure 4's rows are its alphas.
+#: Experiment -> row -> its long name. Figure 4's rows are its alphas.
 ROWS: dict[str, dict[str, str]] = {
     "table2": {
         "euclidean": "Prototypical Networks (squared Euclidean)",
@@ -26,39 +26,39 @@ ROWS: dict[str, dict[str, str]] = {
     "figure4": {},
     "omniglot": {"1shot": "5-way 1-shot", "5shot": "5-way 5-shot"},
 }
-#: What an experiment is called, and what it shows.
+#: Experiment -> its name, and what it shows.
 TITLES = {
     "table2": ("Table 2", "distances and scaling, Conv-4"),
-    "table3": ("Table 3", "what each idea brings, ResNet-12"),
+    "table3": ("Table 3", "what each idea adds, ResNet-12"),
     "figure4": ("Figure 4", "accuracy against alpha"),
     "omniglot": ("Omniglot", "Prototypical Network, Conv-4"),
 }
 DATASETS = tuple(STEPS)
 PRESETS = ("cpu", "paper")
-#: Of figure 4.
+#: Alphas of figure 4.
 ALPHAS = (1.0, 2.0, 5.0, 10.0, 20.0)
 #: Row of Table 3 -> end of its recipe's name.
 _ENDINGS = {"plain": "-plain", "alpha": "-alpha", "alpha-at": "-alpha-at", "alpha-tc": "-alpha-tc"}
 
 
-def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], option: str) -> None:
+def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], name: str) -> None:
     """Refuses what is not among the known, and what is there twice."""
     for value in chosen:
         if value not in known:
             choices = ", ".join(map(str, known))
-            raise UserError(f"unknown {what} {value!r}: {option} takes {choices}")
+            raise UserError(f"unknown {what} {value!r}: `{name}` takes {choices}")
     if len(set(chosen)) < len(chosen):
-        raise UserError(f"{option} must differ, got {', '.join(map(str, chosen))}")
+        raise UserError(f"`{name}` must differ, got {', '.join(map(str, chosen))}")
 
 
 def stem(experiment: str, dataset: str) -> str:
-    """The name of an experiment's files: with the data set if it is not FC100."""
+    """Base name of an experiment's files, with the data set unless it is FC100."""
     return experiment if dataset == "fc100" else f"{experiment}-{dataset.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is trained once per seed: a row at a number of shots and of training ways."""
+    """What is trained once per seed: a row, its shots and the ways of its training tasks."""
 
     row: str
     shot: int = 5
@@ -66,13 +66,13 @@ class Cell:
 
     @property
     def alpha(self) -> float:
-        """Of a row of figure 4."""
+        """Alpha of a row of figure 4."""
         return float(self.row.removeprefix("alpha-"))
 
     def folder(self, seed: int) -> str:
-        """The run's name: the way is in it if it is not that of the test tasks."""
+        """The run's name, with the training way unless it is that of the test tasks."""
         way = f"-{self.train_way}way" if self.train_way != 5 else ""
-        shot = f"-{self.shot}shot" if not self.row.endswith("shot") else ""  # Omniglot's rows do
+        shot = f"-{self.shot}shot" if not self.row.endswith("shot") else ""  # as Omniglot's do
         return f"{self.row}{way}{shot}-seed{seed}"
 
 
@@ -82,15 +82,15 @@ class Request:
 
     Attributes:
         experiment: A key of `ROWS`.
-        dataset: Of the recipes.
+        dataset: Data set of the recipes.
         preset: cpu or paper.
         rows: Names of rows; empty for all.
-        shots: Empty for 5 with the cpu preset, and for all with the paper's.
+        shots: If empty, 5 with the cpu preset and all with the paper's.
         train_ways: Table 2 only.
         alphas: Figure 4 only.
-        seeds: One run each.
+        seeds: One run for each.
         changes: Settings such as `backbone.width=8`, on top of the preset.
-        tasks: Of the test.
+        tasks: Number of test tasks.
     """
 
     experiment: str
@@ -105,31 +105,31 @@ class Request:
     tasks: int = 500
 
     def __post_init__(self) -> None:
-        check_choice("data set", [self.dataset], DATASETS, "--dataset")
-        check_choice("preset", [self.preset], PRESETS, "--preset")
-        check_choice("row", self.rows, tuple(ROWS[self.experiment]), "--rows")
-        check_choice("number of shots", self.shots, tuple(EPISODES), "--shots")
+        check_choice("data set", [self.dataset], DATASETS, "dataset")
+        check_choice("preset", [self.preset], PRESETS, "preset")
+        check_choice("row", self.rows, tuple(ROWS[self.experiment]), "rows")
+        check_choice("number of shots", self.shots, tuple(EPISODES), "shots")
         if self.experiment == "figure4" and len(self.shots) > 1:
-            raise UserError("figure4 is drawn for one number of shots: choose one with --shot")
-        check_choice("training way", self.train_ways, tuple(CONV4_WAYS), "--train-way")
+            raise UserError("figure4 is drawn for one number of shots: choose one with `shots`")
+        check_choice("training way", self.train_ways, tuple(CONV4_WAYS), "train_ways")
         for seed in self.seeds:
             if not 0 <= seed < 2**63:
-                raise UserError(f"--seeds must be between 0 and 2^63 - 1, got {seed}")
-        for option, values in (("--seeds", self.seeds), ("--values", self.alphas)):
+                raise UserError(f"`seeds` must be between 0 and 2^63 - 1, got {seed}")
+        for name, values in (("seeds", self.seeds), ("alphas", self.alphas)):
             if len(set(values)) < len(values):
-                raise UserError(f"{option} must differ, got {', '.join(map(str, values))}")
+                raise UserError(f"`{name}` must differ, got {', '.join(map(str, values))}")
         if self.tasks < 2:
-            raise UserError(f"--tasks must be at least 2, got {self.tasks}")
-        decided = {"run.seed": "--seeds decides", "episode.shot": "--shots decides"}
+            raise UserError(f"`tasks` must be at least 2, got {self.tasks}")
+        decided = {"run.seed": "`seeds` decides", "episode.shot": "`shots` decides"}
         if self.experiment == "figure4":
             decided |= dict.fromkeys(("metric.alpha", "metric.learn_alpha"), "the figure varies")
         for change in self.changes:
             if (key := change.partition("=")[0].strip()) in decided:
-                raise UserError(f"--set {change} is what {decided[key]}: leave it out")
+                raise UserError(f"leave {change} out of `changes`: {decided[key]} it")
 
     @property
     def stem(self) -> str:
-        """The name of what is written."""
+        """Base name of the files written."""
         return stem(self.experiment, self.dataset)
 
     def cells(self) -> list[Cell]:
@@ -137,7 +137,7 @@ class Request:
         return [cell for cell in self.all_cells() if not self.rows or cell.row in self.rows]
 
     def all_cells(self) -> list[Cell]:
-        """All rows of the table, in its order, at the shots and ways that are asked for."""
+        """All rows of the table, in its order, for the shots and ways asked for."""
         if self.experiment == "omniglot":
             return [Cell("1shot", 1), Cell("5shot", 5)]
         if self.experiment == "figure4":
@@ -149,7 +149,7 @@ class Request:
         return [Cell(row, shot) for shot in shots for row in rows]
 
     def config(self, cell: Cell, seed: int) -> Config:
-        """The recipe of a run: the shipped one, the preset, the user's changes."""
+        """A run's recipe: the shipped one, changed by the preset and then by the user."""
         config = load_recipe(self._recipe(cell))
         if self.preset == "cpu":
             config = config.updated(_cpu(self.experiment, self.dataset))
@@ -171,7 +171,7 @@ class Request:
 
 
 def _cpu(experiment: str, dataset: str) -> dict[str, Any]:
-    """What the cpu preset changes: meant for at most 20 minutes a row on two cores."""
+    """What the cpu preset changes; it aims at 20 minutes or less per row on two cores."""
     if experiment == "omniglot":
         return {}
     small = {"data": {"image_size": 32}} if dataset == "mini_imagenet" else {}

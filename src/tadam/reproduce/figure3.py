@@ -1,4 +1,4 @@
-"""Figure 3: how much each layer is conditioned, |gamma0| and |beta0| of trained models."""
+"""Figure 3: how strongly each layer is conditioned, |gamma0| and |beta0| of trained models."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tadam.system.files import write_text
 from tadam.training.run_folder import check_results
 
 FIGURE3_COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")
-#: Where trained models of a reproduction may be.
+#: Experiments whose runs may be conditioned.
 _EXPERIMENTS = ("table3", "figure4")
 
 
@@ -39,7 +39,7 @@ class Figure3:
     models: tuple[Multipliers, ...]
 
     def layers(self) -> list[int]:
-        """All that any model conditions."""
+        """Every layer that some model conditions."""
         return sorted({layer for model in self.models for layer in model.gamma0})
 
     def sizes(self, name: str, layer: int) -> list[float]:
@@ -57,7 +57,7 @@ class Figure3:
 
 
 def load_figure3(path: Path) -> Figure3:
-    """Reads what `to_json` gave."""
+    """Reads what `to_json` returned."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         models = [
@@ -70,7 +70,7 @@ def load_figure3(path: Path) -> Figure3:
         ]
         return Figure3(stored["dataset"], tuple(models))
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise UserError(f"{path} is not what tadam reproduce figure3 wrote") from None
+        raise UserError(f"{path} was not written by tadam reproduce figure3: remove it") from None
 
 
 def reproduce_figure3(
@@ -80,10 +80,10 @@ def reproduce_figure3(
 
     Args:
         out: Reproduction folder.
-        dataset: Whose runs to look for there.
+        dataset: The data set whose runs to look for there.
         models: Run folders or weights files to read instead.
     """
-    check_choice("data set", [dataset], DATASETS, "--dataset")
+    check_choice("data set", [dataset], DATASETS, "dataset")
     _check_old(Path(out), stem("figure3", dataset))
     folder, places = Path(out), [Path(out) / stem(name, dataset) for name in _EXPERIMENTS]
     found = {str(model): find_model(model) for model in models}
@@ -92,8 +92,8 @@ def reproduce_figure3(
             found[str(run.relative_to(folder))] = find_model(run)
     if not found:
         raise UserError(
-            f"{folder} has no trained model with task conditioning: run 'tadam reproduce table3 "
-            "--rows alpha-tc,tadam' first, or name runs with --models"
+            f"{folder} has no trained model with task conditioning: reproduce the rows "
+            "alpha-tc and tadam of table3 first, or name runs with `models`"
         )
     read = [_read(name, path) for name, path in found.items()]
     trained_on = ", ".join(sorted({name for name, _ in read}))
@@ -102,7 +102,7 @@ def reproduce_figure3(
 
 
 def _check_old(folder: Path, name: str) -> None:
-    """Refuses to replace what is not an earlier figure 3."""
+    """Refuses to replace anything but an earlier figure 3."""
     old = folder / f"{name}.json"
     if old.exists():
         load_figure3(old)
@@ -111,7 +111,7 @@ def _check_old(folder: Path, name: str) -> None:
 
 
 def _conditioned(folder: Path) -> list[Path]:
-    """Run folders that are done and have task conditioning."""
+    """Folders of finished runs with task conditioning."""
     runs = stored_runs(folder)
     return [
         folder / run.cell.folder(run.seed)
@@ -125,7 +125,7 @@ def _read(name: str, path: Path) -> tuple[str, Multipliers]:
     model, info = load_model(path)
     multipliers = model.logged_at_validation()
     if "gamma0" not in multipliers:
-        raise UserError(f"{name} has no task conditioning: leave it out of --models")
+        raise UserError(f"{name} has no task conditioning: leave it out of `models`")
     gamma0, beta0 = (
         {int(layer): value for layer, value in multipliers[kind].items()}
         for kind in ("gamma0", "beta0")
@@ -134,7 +134,7 @@ def _read(name: str, path: Path) -> tuple[str, Multipliers]:
 
 
 def figure3_rows(figure: Figure3) -> list[list[str]]:
-    """Table rows under `FIGURE3_COLUMNS`, one for each layer."""
+    """Table rows under `FIGURE3_COLUMNS`, one per layer."""
     rows = []
     for layer in figure.layers():
         cells = [str(layer)]
@@ -146,9 +146,9 @@ def figure3_rows(figure: Figure3) -> list[list[str]]:
 
 
 def markdown(figure: Figure3, heading: str = "#") -> str:
-    """The table, beside what the paper saw."""
+    """The table, beside what the paper reports."""
     lines = [
-        f"{heading} Figure 3: how much each layer is conditioned, {figure.dataset}",
+        f"{heading} Figure 3: how strongly each layer is conditioned, {figure.dataset}",
         "",
         f"|gamma0| and |beta0| of {count_of(figure)}, by layer. {seen('figure3')}",
         "",
@@ -162,12 +162,12 @@ def markdown(figure: Figure3, heading: str = "#") -> str:
 
 
 def count_of(figure: Figure3) -> str:
-    """How many models there are, in words."""
+    """The number of models, in words."""
     return "1 trained model" if len(figure.models) == 1 else f"{len(figure.models)} trained models"
 
 
 def write_figure3(figure: Figure3, folder: Path, name: str) -> list[Path]:
-    """Writes `name`.json, .md and, if there is matplotlib, .png."""
+    """Writes `name`.json, .md and, if matplotlib is installed, .png."""
     paths = [folder / f"{name}.json", folder / f"{name}.md"]
     write_text(paths[0], json.dumps(figure.to_json(), indent=2) + "\n")
     write_text(paths[1], markdown(figure))
@@ -178,7 +178,7 @@ def write_figure3(figure: Figure3, folder: Path, name: str) -> list[Path]:
 
 
 def _draw(figure: Figure3, path: Path) -> None:
-    """Boxes over models, one for each layer, with every model as a dot; zeros have no place."""
+    """Draws a box per layer, with a dot per model; a log axis has no place for zeros."""
     drawing, panels = new_figure(height=480, rows=2)
     layers = figure.layers()
     for axes, name, colour in zip(panels, ("gamma0", "beta0"), PALETTE, strict=False):

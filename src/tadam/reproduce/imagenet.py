@@ -4,8 +4,8 @@
 
 runs EfficientNet-Lite0 over FC100 once, trains task conditioning on its training classes, and
 measures every variant on the validation and the test classes. imagenet.safetensors gets the centred
-features, conditioned if that pays on validation; comparison.json has the figures, docs/imagenet.md
-explains them.
+features, conditioned if that helps on validation; comparison.json holds the numbers, and
+docs/imagenet.md explains them.
 """
 
 import argparse
@@ -36,17 +36,17 @@ from tadam.reports.terminal import out, percent, progress_bar
 from tadam.reproduce.imagenet_tail import SHOTS, Tail, activations, at, train_conditioning
 from tadam.system.files import write_text
 
-#: Validation tasks differ from those of the test classes, and from those trained on.
+#: Seeds of the tasks: those of validation differ from those of test and training.
 SEEDS = {"val": 1_000_003, "test": 0}
 _WAY, _QUERIES, _AT_ONCE = 5, 100, 4
-_ALPHAS = np.geomspace(1e-4, 1e3, 141)  # 20 to a factor of ten
-#: Conditioning costs `fit` a second pass and the file megabytes: it must gain this much accuracy.
+_ALPHAS = np.geomspace(1e-4, 1e3, 141)  # 20 per factor of ten
+#: Conditioning costs `fit` a second pass and the file megabytes; it must gain this much accuracy.
 _WORTHWHILE = 0.005
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a variant achieves on the tasks of one split and shot; accuracies are fractions."""
+    """A variant's results on the tasks of one split and shot; accuracies are fractions."""
 
     accuracy: float
     ci95: float | None
@@ -58,10 +58,10 @@ class Score:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way from the activations of a split to distances, and what it achieves.
+    """A way to turn activations into distances, and its results.
 
     Attributes:
-        name: What is special about it.
+        name: What sets it apart.
         features: Length of an embedding.
         distance: A key of `DISTANCES`.
         alpha: The best scale on the validation tasks.
@@ -78,7 +78,7 @@ class Variant:
 
     @property
     def merit(self) -> float:
-        """What is chosen by: validation accuracy, averaged over one and five shots."""
+        """What decides the choice: validation accuracy, averaged over one and five shots."""
         return float(np.mean([self.val[shot].accuracy for shot in SHOTS]))
 
 
@@ -92,13 +92,13 @@ def features(tail: Tail, x: Tensor) -> Tensor:
 def distances(
     episode: Episode, x: Tensor, distance: str, model: Tadam | None = None
 ) -> npt.NDArray[np.float32]:
-    """Distances of the queries to the prototypes, (T, Q, K).
+    """Distances from queries to prototypes, (T, Q, K).
 
     Args:
         episode: The tasks.
         x: Embeddings (N, D), or activations (N, 192, H, W) if there is a model.
         distance: A key of `DISTANCES`.
-        model: A conditioned tail, of the same distance.
+        model: A conditioned tail with the same distance.
     """
     parts = []
     for start in range(0, len(episode.support), _AT_ONCE):
@@ -119,7 +119,7 @@ def log_loss(d: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], alpha: f
 
 
 def score(d: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], alpha: float) -> Score:
-    """What distances (T, Q, K) achieve, scaled by alpha and as they are."""
+    """Scores distances (T, Q, K), both scaled by alpha and as they are."""
 
     def probabilities(scale: float) -> npt.NDArray[np.float32]:
         return torch.from_numpy(-scale * d).softmax(dim=2).numpy()
@@ -141,7 +141,7 @@ class Comparison:
     Args:
         stores: FC100's splits.
         x: Activations of the validation and the test split.
-        tasks: Tasks of each split and shot.
+        tasks: Tasks per split and shot.
     """
 
     def __init__(self, stores: dict[str, ImageStore], x: dict[str, Tensor], tasks: int) -> None:
@@ -153,12 +153,12 @@ class Comparison:
         }
 
     def measure_plain(self, name: str, tail: Tail, names: Iterable[str]) -> list[Variant]:
-        """Prototypes of unconditioned embeddings, with each of these distances."""
+        """Measures prototypes of unconditioned embeddings with each of these distances."""
         z = {split: features(tail, x) for split, x in self._x.items()}
         return [self._measure(name, z, distance) for distance in names]
 
     def measure_conditioned(self, name: str, model: Tadam) -> Variant:
-        """A model with a TEN on the tail and the cosine distance."""
+        """Measures a model with a TEN on the tail and the cosine distance."""
         return self._measure(name, self._x, "cosine", model)
 
     def _measure(
@@ -168,7 +168,7 @@ class Comparison:
         d = {
             (split, shot): distances(episode, inputs[split], distance, model)
             for (split, shot), episode in self._episodes.items()
-            if model is None or shot in SHOTS  # a conditioned task embeds all its images anew
+            if model is None or shot in SHOTS  # conditioning embeds all images again for each task
         }
         labels = {key: episode.query_labels for key, episode in self._episodes.items()}
 
@@ -183,14 +183,14 @@ class Comparison:
 
 
 def compare(folder: Path, image_size: int, tasks: int, steps: int, seed: int) -> list[Variant]:
-    """Measures all variants; saves the figures and the model that the validation classes chose.
+    """Measures all variants; saves the numbers and the model chosen on validation.
 
     Args:
-        folder: Gets comparison.json, imagenet.safetensors and the activations.
-        image_size: What FC100's images are enlarged to.
-        tasks: Tasks of each split and shot.
-        steps: Training steps of the conditioning; 0 leaves it out.
-        seed: Of that training.
+        folder: Receives comparison.json, imagenet.safetensors and the activations.
+        image_size: Side in pixels that FC100's images are enlarged to.
+        tasks: Tasks per split and shot.
+        steps: Training steps of the conditioning; 0 skips it.
+        seed: Seed of that training.
     """
     started = time.monotonic()
     stores = load_splits(DataConfig("fc100"))

@@ -1,6 +1,7 @@
-"""The last layers of EfficientNet-Lite0 by themselves, on activations that were computed once.
+"""The last layers of EfficientNet-Lite0 by themselves, on activations that are computed once.
 
-Nothing before them depends on the task or is trained, so comparing and training take minutes.
+The layers before them are frozen and do not depend on the task, so comparing and training take
+minutes.
 """
 
 from pathlib import Path
@@ -26,7 +27,7 @@ from tadam.system.progress import Progress
 from tadam.training.optimiser import clip_gradients, make_optimiser
 from tadam.training.schedule import learning_rate_factor
 
-#: Shots of the training tasks, in turn: one model is to serve both.
+#: Shots of the training tasks, alternating because one model serves both.
 SHOTS = (1, 5)
 _BATCH = 32  # images; more do not fit a core's cache
 _OPTIMISER = OptimiserConfig(name="adamw", learning_rate=3e-4, clip="global")
@@ -41,7 +42,7 @@ class AsFloat(Preprocess):
 
 
 class Tail(Backbone):
-    """The part that FiLM reaches; its images are the activations of the part before."""
+    """The part that FiLM reaches; its inputs are the activations of the part before."""
 
     def __init__(self, whole: EfficientNetLite0) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class Tail(Backbone):
 def activations(
     backbone: EfficientNetLite0, store: ImageStore, file: Path, progress: Progress
 ) -> Tensor:
-    """What the tail takes, of all images, (N, 192, H, W) in half precision; kept in a file."""
+    """The tail's inputs for all images, (N, 192, H, W) in half precision, cached in a file."""
     count = len(store.images)
     if not file.exists():
         parts = []
@@ -91,15 +92,15 @@ def train_conditioning(
     seed: int,
     progress: Progress,
 ) -> Tadam:
-    """Trains a TEN and alpha on tasks of the training classes, the network frozen.
+    """Trains a TEN and alpha on tasks of the training classes, with the network frozen.
 
     Args:
         tail: The layers to condition.
         store: The training images, of which only the classes are used.
         x: Their activations, (N, 192, H, W).
         steps: Training steps, of 2 tasks each.
-        seed: Of the weights and of the tasks.
-        progress: Called with (steps done, in all).
+        seed: Seed of the weights and the tasks.
+        progress: Called with (steps done, total steps).
     """
     widths = tail.conditioned_widths
     ten = TaskEmbeddingNetwork(tail.feature_size, widths, range(len(widths)))

@@ -1,8 +1,8 @@
 """Lemma 1 in numbers: the gradient of the scaled loss at both ends of alpha (TADAM, eq. 1-4).
 
-For alpha -> 0 a query is pulled to its own prototype and pushed from all others alike; for
-alpha -> inf only wrongly assigned queries move, away from the prototype that took them. A small
-random network stands for f_phi; its gradient over a range of alphas is compared with both limits.
+As alpha -> 0, a query is pulled towards its own prototype and pushed equally from all others; as
+alpha -> inf, only wrongly assigned queries move, away from the prototype nearest to them. A small
+random network stands in for f_phi; its gradient is compared with both limits over many alphas.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from torch import Tensor
 from tadam.errors import UserError
 from tadam.metric import DISTANCES, prototypes
 
-#: 1e-4 to 1e4, two values to a factor of ten.
+#: 1e-4 to 1e4, two values per factor of ten.
 LEMMA1_ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
 
 _INPUTS, _HIDDEN, _FEATURES = 6, 16, 5
@@ -29,18 +29,18 @@ class Lemma1Result:
     """How far the alpha-normalised gradient is from each limit, for every alpha.
 
     An error is the relative L2 difference `|g_k - limit_k| / |limit_k|` of the gradients of J_k
-    with respect to phi, of the class k where it is largest.
+    with respect to phi, for the class k where it is largest.
 
     Attributes:
         distance: A key of `tadam.metric.DISTANCES`.
-        wrong: How many of a class's queries have another class's prototype nearest.
-        smallest_gap: Least difference between a query's two nearest prototypes (assumption A1).
+        wrong: How many of a class's queries are nearest to another class's prototype.
+        smallest_gap: Smallest gap between a query's two nearest prototypes (assumption A1).
         alphas: Ascending.
-        error_to_small_limit: Error to eq. 3, one for each alpha.
-        error_to_large_limit: Error to eq. 4, one for each alpha.
+        error_to_small_limit: Error to eq. 3, one per alpha.
+        error_to_large_limit: Error to eq. 4, one per alpha.
         gradient_norm: L2 norm of the gradients of all J_k together, divided by alpha.
-        small_limit_norm: The same of eq. 3.
-        large_limit_norm: The same of eq. 4.
+        small_limit_norm: The same for eq. 3.
+        large_limit_norm: The same for eq. 4.
     """
 
     distance: str
@@ -69,7 +69,7 @@ def class_losses(d: Tensor, labels: Tensor, alpha: float) -> Tensor:
 
 
 def small_limit(d: Tensor, labels: Tensor) -> Tensor:
-    """What has eq. 3 as its gradient: `sum_i (K-1)/K d_ik - 1/K sum_{j != k} d_ij`, (K,)."""
+    """Has eq. 3 as its gradient: `sum_i (K-1)/K d_ik - 1/K sum_{j != k} d_ij`, (K,)."""
     way = d.shape[1]
     own = F.one_hot(labels, way).to(d.dtype)
     weights = own * (way - 1) / way - (1 - own) / way
@@ -77,7 +77,7 @@ def small_limit(d: Tensor, labels: Tensor) -> Tensor:
 
 
 def large_limit(d: Tensor, labels: Tensor) -> Tensor:
-    """What has eq. 4 as its gradient: `sum_i d_ik - min_j d_ij`, (Q, K) -> (K,)."""
+    """Has eq. 4 as its gradient: `sum_i d_ik - min_j d_ij`, (Q, K) -> (K,)."""
     own = F.one_hot(labels, d.shape[1]).to(d.dtype)
     return own.T @ ((own * d).sum(dim=1) - d.min(dim=1).values)
 
@@ -98,16 +98,19 @@ def lemma1(
         distance: A key of `tadam.metric.DISTANCES`.
         seed: Fixes network, support and queries.
         way: Classes K.
-        shot: Support points of a class.
-        queries: Query points of a class; a third of them, at least one, wrongly assigned, as
-            eq. 4 is zero for a class without errors.
-        alphas: Scales to look at.
-        margin: Assumption A1: a query's nearest prototype is nearer than the next by this much.
+        shot: Support points per class.
+        queries: Query points per class. A third of them, but at least one, are wrongly assigned,
+            because eq. 4 is zero for a class without errors.
+        alphas: Scales to try.
+        margin: Assumption A1: a query's nearest prototype is at least this much nearer than the
+            next.
     """
     if distance not in DISTANCES:
         raise UserError(f"unknown distance {distance!r}: choose one of {', '.join(DISTANCES)}")
     if way < 2 or shot < 1 or queries < 1:
-        raise UserError(f"way must be 2 or more, shot and queries 1 or more: {way, shot, queries}")
+        raise UserError(
+            f"way must be 2 or more, shot and queries 1 or more, got {way, shot, queries}"
+        )
     if not alphas or not all(0 < alpha < float("inf") for alpha in alphas):
         raise UserError(f"alphas must be positive numbers, got {list(alphas)}")
     problem = _Problem(distance, seed, way, shot)
@@ -160,7 +163,7 @@ class _Problem:
         self.candidates = (centres + _NOISE * normal(way, _CANDIDATES, _INPUTS)).flatten(0, 1)
 
     def distances(self, rows: Tensor | None = None) -> Tensor:
-        """Of some or all candidates, (Q, K); the prototypes move with phi as well."""
+        """Distances of some or all candidates, (Q, K); the prototypes depend on phi too."""
         query = self.candidates if rows is None else self.candidates[rows]
         weights, bias, last = self.phi
         z, zq = (torch.tanh(x @ weights + bias) @ last for x in (self.support, query))
@@ -169,13 +172,13 @@ class _Problem:
         return DISTANCES[self.distance](zq[None], c)[0]
 
     def gradients(self, values: Tensor) -> Tensor:
-        """(K,) -> its gradients with respect to all of phi, (K, P)."""
+        """Gradients of K values with respect to all of phi, (K,) -> (K, P)."""
         each = [torch.autograd.grad(value, self.phi, retain_graph=True) for value in values]
         return torch.stack([torch.cat([g.flatten() for g in gradient]) for gradient in each])
 
 
 def _gaps(d: Tensor) -> Tensor:
-    """By how much each query's nearest prototype is nearer than the next, (Q, K) -> (Q,)."""
+    """How much nearer each query's nearest prototype is than the next, (Q, K) -> (Q,)."""
     nearest = d.topk(2, dim=1, largest=False).values
     return nearest[:, 1] - nearest[:, 0]
 
@@ -191,7 +194,7 @@ def _choose(d: Tensor, labels: Tensor, queries: int, wrong: int, margin: float) 
             found = mask.nonzero()[:count, 0]
             if len(found) < count:
                 raise UserError(
-                    f"this seed gives class {k} {len(found)} queries of a kind, needs {count}: "
+                    f"with this seed, class {k} has {len(found)} suitable queries, not {count}: "
                     "choose another seed or fewer queries"
                 )
             rows.append(found)

@@ -24,7 +24,7 @@ LEMMA1_COLUMNS = (
 
 
 def lemma1_rows(result: Lemma1Result) -> list[tuple[str, str, str, str]]:
-    """Table rows under `LEMMA1_COLUMNS`, one for each alpha."""
+    """Table rows under `LEMMA1_COLUMNS`, one per alpha."""
     return [
         (f"{alpha:.3g}", f"{small:.1e}", f"{large:.1e}", f"{norm:.4g}")
         for alpha, small, large, norm in zip(
@@ -44,19 +44,19 @@ def reproduce_lemma1(
     cluster: Cluster | None = None,
     watcher: Watcher | None = None,
 ) -> tuple[list[Lemma1Result], list[Path]]:
-    """Looks at the lemma for every distance and writes what `write_lemma1` writes.
+    """Checks the lemma for every distance and writes the results with `write_lemma1`.
 
     Args:
-        out: Folder for table and plot; if it has them already, they are what is returned.
+        out: Folder for table and plot; results that are already there are returned.
         seed: Fixes network, support and queries.
         cluster: Where to compute, if not here.
-        watcher: Is told which distance is under way.
+        watcher: Shows which distances are in progress.
     """
     stored = Path(out) / JSON
     if stored.exists():
         results = load_lemma1(stored)
         if any(result.seed != seed for result in results):
-            raise UserError(f"{stored} is of another seed: choose another --out")
+            raise UserError(f"{stored} is of another seed: choose another `out`")
         return results, [stored]
     check_results(Path(out), stored.stem)
     jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]
@@ -66,7 +66,7 @@ def reproduce_lemma1(
 
 
 def load_lemma1(path: Path) -> list[Lemma1Result]:
-    """What `write_lemma1` wrote."""
+    """Reads what `write_lemma1` wrote."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         results = [Lemma1Result(**_with_tuples(one)) for one in raw]
@@ -82,7 +82,7 @@ def _with_tuples(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_lemma1(results: Sequence[Lemma1Result], folder: Path) -> list[Path]:
-    """Writes lemma1.json, lemma1.md and, if there is matplotlib, lemma1.png."""
+    """Writes lemma1.json, lemma1.md and, if matplotlib is installed, lemma1.png."""
     paths = [folder / JSON, folder / "lemma1.md"]
     write_text(paths[0], json.dumps([result.to_json() for result in results], indent=2) + "\n")
     write_text(paths[1], _markdown(results))
@@ -105,8 +105,8 @@ def _markdown(results: Sequence[Lemma1Result]) -> str:
             f"## {result.distance}",
             "",
             f"Seed {result.seed}, {result.way} classes, {result.shot} shots, {result.queries} "
-            f"queries of a class ({result.wrong} of them wrongly assigned), least gap between the "
-            f"two nearest prototypes {result.smallest_gap:.3g}; norm of the limits "
+            f"queries per class ({result.wrong} of them wrongly assigned), smallest gap between "
+            f"the two nearest prototypes {result.smallest_gap:.3g}; norm of the limits "
             f"{result.small_limit_norm:.4g} (alpha→0) and {result.large_limit_norm:.4g} (alpha→∞).",
             "",
             "| " + " | ".join(LEMMA1_COLUMNS) + " |",

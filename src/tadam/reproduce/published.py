@@ -16,7 +16,7 @@ def numbers() -> dict[str, Any]:
 
 
 def published(experiment: str, dataset: str, cell: Cell) -> tuple[float, float] | None:
-    """Accuracy and half its interval as fractions; None if the paper has no such row."""
+    """Accuracy and its interval's half-width as fractions; None if the paper has no such row."""
     rows = numbers().get(experiment, {}).get(dataset, {})
     key = cell.train_way if experiment == "table2" else cell.shot
     found = rows.get(cell.row, {}).get(str(key))
@@ -24,10 +24,10 @@ def published(experiment: str, dataset: str, cell: Cell) -> tuple[float, float] 
 
 
 def snell(row: str) -> str:
-    """What Prototypical Networks' own paper has for a row of Omniglot, in percent."""
+    """Accuracy in the paper on Prototypical Networks for a row of Omniglot, in percent."""
     return str(numbers()["omniglot"]["snell"][row])
 
 
 def seen(experiment: str) -> str:
-    """What there is to know of an experiment whose numbers are not in the paper's tables."""
+    """What was reported for an experiment that is not in the paper's tables."""
     return str(numbers()[experiment]["seen"])

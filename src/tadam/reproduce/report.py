@@ -1,4 +1,4 @@
-"""All results of a reproduction folder on one page; what was not run says so."""
+"""All results of a reproduction folder on one page, with `not run` for the rest."""
 
 import os
 from pathlib import Path
@@ -19,17 +19,19 @@ Written by `tadam reproduce report` from the JSON files in {folder}, which hold 
 all of its settings, its machine and the command that reproduces it. Minutes are wall-clock time, \
 whatever else was running.
 """
-#: The preset whose results we aim to show, of what is not there yet.
+#: The preset to list as not run while an experiment has no results.
 _PRESETS = {"table2": "paper", "table3": "cpu", "figure4": "cpu"}
 
 
-def write_report(folder: str | Path, page: str | Path) -> Path:
-    """Writes the page of a folder."""
-    if not Path(folder).is_dir():
-        raise UserError(f"there is no folder {folder}: run 'tadam reproduce' first, or give --out")
-    text = report(Path(folder), Path(page))
+def write_report(out: str | Path, page: str | Path) -> Path:
+    """Writes the page of a reproduction folder."""
+    if not Path(out).is_dir():
+        raise UserError(
+            f"there is no folder {out}: run 'tadam reproduce' first, or give another `out`"
+        )
+    text = report(Path(out), Path(page))
     if Path(page).exists() and not _is_ours(Path(page)):
-        raise UserError(f"{page} is not a page of 'tadam reproduce report': choose another --page")
+        raise UserError(f"{page} is not a page of 'tadam reproduce report': choose another `page`")
     write_text(Path(page), text)
     return Path(page)
 
@@ -40,7 +42,7 @@ def _is_ours(page: Path) -> bool:
 
 
 def report(folder: Path, page: Path) -> str:
-    """The page as Markdown, with links that are right where the page is."""
+    """The page as Markdown, with links relative to where the page is."""
     relative = Path(os.path.relpath(folder, page.parent))
     link = f"[{relative.as_posix()}]({relative.as_posix()})" if relative.name else "this folder"
     parts = [_HEAD.format(folder=link)]
@@ -58,7 +60,7 @@ def report(folder: Path, page: Path) -> str:
 
 
 def _requests(folder: Path, experiment: str) -> list[Request]:
-    """FC100 always, mini-ImageNet if there is anything of it."""
+    """FC100 always, mini-ImageNet if it has results."""
     requests = [Request(experiment, dataset, _PRESETS[experiment]) for dataset in DATASETS]
     return [r for r in requests if r.dataset == "fc100" or (folder / f"{r.stem}.json").exists()]
 

@@ -1,4 +1,4 @@
-"""What a run of a reproduction gave: its numbers, and all one needs to get them again."""
+"""The result of one run: its numbers, and everything needed to reproduce them."""
 
 import json
 import shlex
@@ -18,16 +18,16 @@ class RunResult:
     """One training run, its weights chosen on validation and tested once; accuracies are fractions.
 
     Attributes:
-        dataset: What was really trained and tested on.
-        changes: Settings on top of the preset; a run that has any deviates from it.
+        dataset: The data set that was actually trained and tested on.
+        changes: Settings that differ from the preset.
         settings: The whole recipe.
         accuracy: On the test split, mean over tasks.
         accuracy_unconditioned: The same tasks with conditioning off; None for a model without TEN.
-        best_step: When the validation accuracy was highest.
-        alpha: Of the tested weights; None for a method without one.
-        training_minutes: Of all sessions together.
-        command: Gives this run again.
-        machine: See `tadam.benchmarks.machine`, and the device.
+        best_step: Step with the highest validation accuracy.
+        alpha: Alpha of the tested weights; None for a method without one.
+        training_minutes: Training time, including time before a resume.
+        command: Reproduces this run.
+        machine: See `tadam.system.machine`; also names the device.
     """
 
     experiment: str
@@ -60,7 +60,7 @@ class RunResult:
 
     @property
     def cell(self) -> Cell:
-        """Where it belongs."""
+        """The row, shots and ways it belongs to."""
         return Cell(self.row, self.shot, self.train_way)
 
     def to_json(self) -> dict[str, Any]:
@@ -69,28 +69,28 @@ class RunResult:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "RunResult":
-        """What `to_json` gave."""
+        """Reads what `to_json` returned."""
         return cls(**{**fields, "changes": tuple(fields["changes"])})
 
 
 def save_result(folder: Path, result: RunResult) -> None:
-    """Writes a run's result into its folder: from then on it is done."""
+    """Writes a run's result into its folder, which marks the run as finished."""
     write_text(folder / _RESULT, json.dumps(result.to_json(), indent=2) + "\n")
 
 
 def load_result(folder: Path) -> RunResult | None:
-    """The result of a run that is done, None of one that is not."""
+    """The result of a finished run; None if it is not finished."""
     path = folder / _RESULT
     if not path.exists():
         return None
     try:
         return RunResult.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise UserError(f"{path} is not a result of this tadam: choose another --out") from None
+        raise UserError(f"{path} is not a result of this tadam: choose another `out`") from None
 
 
 def command_line(request: Request, cell: Cell, seed: int) -> str:
-    """The command that gives this run alone."""
+    """The command that makes this run alone."""
     words = ["tadam", "reproduce", request.experiment]
     if request.experiment != "omniglot":
         words += ["--dataset", request.dataset, "--preset", request.preset]

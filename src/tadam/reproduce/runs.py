@@ -1,4 +1,4 @@
-"""The runs of a reproduction: those that are missing are made, as jobs, the others are kept."""
+"""The runs of a reproduction: missing ones are made as jobs, finished ones are kept."""
 
 import json
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from tadam.system.machine import machine
 from tadam.training.run import Reporter, check_recipe, check_run_folder, train
 from tadam.training.run_folder import check_folder, check_results
 
-#: Holds what all runs of a folder share.
+#: Holds the settings that all runs of a folder share.
 SHARED = "reproduction.json"
-#: Fixes the tasks of the test.
+#: Fixes the test tasks.
 _TEST_SEED = 0
 
 
 class RunReporter(Reporter, Protocol):
-    """Someone who watches training and test."""
+    """Watches training and testing."""
 
     def evaluating(self, done: int, total: int) -> None: ...
 
@@ -45,16 +45,16 @@ def make_runs(
     watcher: Watcher | None = None,
     on_run: Callable[[], object] | None = None,
 ) -> None:
-    """Makes the runs that are asked for and not there yet.
+    """Makes the requested runs that are missing.
 
     Args:
         request: What to run.
         out: Reproduction folder; the runs are in a sub-folder of it.
         device: auto, cpu, cuda or mps.
-        cluster: Train on Ray instead of one run after the other here.
-        reporter: Is told of each run's progress, if the runs are here.
-        watcher: Is told which runs are under way.
-        on_run: Called when a run is done.
+        cluster: Train on Ray instead of here, one run at a time.
+        reporter: Shows each run's progress, if the runs are here.
+        watcher: Shows which runs are in progress.
+        on_run: Called when a run is finished.
     """
     folder = out / request.stem
     _check_shared(folder, request)
@@ -70,7 +70,7 @@ def make_runs(
                 arguments = {"cell": cell, "seed": seed, "folder": run, **shared}
                 jobs.append(Job(run.name, _make_run, arguments, run))
                 episodes.setdefault(config.episode, config)
-    for config in episodes.values():  # the workers' device need not be here
+    for config in episodes.values():  # the workers' device may not exist here
         check_recipe(config, "cpu" if cluster else device)
     ended = 0
 
@@ -88,12 +88,12 @@ def make_runs(
             run_jobs(jobs, pool, keep)
     except Interrupted:
         raise Interrupted(
-            f"stopped with {ended} of {len(jobs)} runs done; the same command goes on"
+            f"stopped with {ended} of {len(jobs)} runs done: run the same command again to continue"
         ) from None
 
 
 def stored_runs(folder: Path) -> list[RunResult]:
-    """All runs in a folder that are done, by their names."""
+    """All finished runs in a folder, sorted by name."""
     runs = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     return [result for run in runs if (result := load_result(run)) is not None]
 
@@ -113,16 +113,16 @@ def _check_shared(folder: Path, request: Request) -> None:
     try:
         theirs = json.loads(path.read_text(encoding="utf-8"))
         differing = [
-            f"{key} {_text(mine)}, there {_text(theirs[key])}"
+            f"{key}: {_text(mine)} here, {_text(theirs[key])} there"
             for key, mine in _shared(request).items()
             if mine != theirs[key]
         ]
     except (ValueError, TypeError, KeyError):
-        raise UserError(f"{path} is damaged: choose another --out") from None
+        raise UserError(f"{path} is damaged: choose another `out`") from None
     if differing:
         raise UserError(
             f"{folder} holds a reproduction with other settings ({'; '.join(differing)}): "
-            "use the same, or choose another --out"
+            "use the same, or choose another `out`"
         )
 
 
@@ -138,8 +138,8 @@ def _make_run(
     device: str,
     reporter: RunReporter | None,
 ) -> RunResult:
-    """Trains, or goes on training, then tests the weights that validation chose."""
-    if done := load_result(folder):  # by another process, since we looked
+    """Trains, or resumes training, then tests the weights chosen on validation."""
+    if done := load_result(folder):  # finished by another process meanwhile
         return done
     config = request.config(cell, seed)
     run = train(config, folder, resume=True, device=device, reporter=reporter)

@@ -64,18 +64,18 @@ COLUMNS: dict[str, dict[str, Callable[[Line], str]]] = {
 
 
 def texts(table: ResultTable) -> list[list[str]]:
-    """The lines as text, under `COLUMNS`."""
+    """The lines as text, one cell for each of `COLUMNS`."""
     return [[text(line) for text in COLUMNS[table.experiment].values()] for line in table.lines]
 
 
 def notes(table: ResultTable) -> list[str]:
-    """What one has to know to read the table, a sentence or two each."""
+    """What a reader of the table has to know, a sentence or two each."""
     run = next(iter(table.runs), None)
     tasks = f"{run.tasks} tasks of {run.queries} queries" if run else "random 5-way tasks"
     found = [
-        f"Accuracy in % on {tasks} of the test split, with the weights that validation chose; ± is "
-        "half the 95% interval over tasks, or over runs (Student's t) if there are several; min: "
-        "minutes of training and test.",
+        f"Accuracy in % on {tasks} of the test split, with the weights chosen on validation; ± is "
+        "the half-width of the 95% interval over tasks, or over runs (Student's t) if there are "
+        "several; min is the time to train and test, in minutes.",
     ]
     if table.experiment in ("table3", "figure4"):
         found.append("TC off: the same model tested with its task conditioning off.")
@@ -92,11 +92,11 @@ def notes(table: ResultTable) -> list[str]:
 
 _CPU = {
     "table2": "The cpu preset trains for 8,000 steps, the paper for 40,000.",
-    "table3": "The cpu preset has 16 filters and 5,000 steps in every row, the paper 64 and 10,000 "
-    "(20,000 without AT) on FC100, 30,000 (60,000) on mini-ImageNet. The learning rate drops at "
-    "the paper's shares of a run, which differ between rows with and without AT: such rows differ "
-    "in more than AT.",
-    "figure4": "The cpu preset has 16 filters and 2,500 steps here: half its budget.",
+    "table3": "The cpu preset has 16 filters and 5,000 steps in every row; the paper has 64 "
+    "filters and 10,000 steps (20,000 without AT) on FC100, 30,000 (60,000) on mini-ImageNet. The "
+    "learning rate drops at the same fractions of a run as in the paper. These depend on whether "
+    "there is AT, so rows with and without it differ in more than AT.",
+    "figure4": "Here the cpu preset has 16 filters and 2,500 steps, half its usual number.",
 }
 
 
@@ -126,7 +126,7 @@ def markdown(table: ResultTable, heading: str = "#") -> str:
 
 def _details(runs: Sequence[RunResult]) -> list[str]:
     lines = [
-        "| run | test | validation, at step | training | test took | date |",
+        "| run | test | validation, at step | training time | test time | date |",
         "|---|---:|---:|---:|---:|---|",
     ]
     for run in runs:

@@ -1,4 +1,4 @@
-"""Published and own numbers side by side: rows with their runs, means and intervals."""
+"""Published numbers and our own side by side: rows with runs, means and intervals."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def in_percent(value: float) -> str:
 
 @dataclass(frozen=True)
 class MeanAccuracy:
-    """A mean accuracy, and half its 95% interval."""
+    """A mean accuracy, and the half-width of its 95% interval."""
 
     value: float
     half: float
@@ -35,7 +35,7 @@ class MeanAccuracy:
 
 
 def mean_accuracy(values: Sequence[float], intervals: Sequence[float]) -> MeanAccuracy:
-    """Of one run with its interval over tasks, or of several with one over runs (Student's t)."""
+    """One run with its interval over tasks, or the mean over runs with Student's t interval."""
     if len(values) == 1:
         return MeanAccuracy(values[0], intervals[0], tuple(values))
     freedom = len(values) - 1
@@ -45,7 +45,7 @@ def mean_accuracy(values: Sequence[float], intervals: Sequence[float]) -> MeanAc
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table: what was published, and our runs of it, in the order of their seeds."""
+    """A row of a table: the published number, and our runs ordered by seed."""
 
     cell: Cell
     published: MeanAccuracy | None
@@ -53,17 +53,17 @@ class Line:
 
     @property
     def ours(self) -> MeanAccuracy | None:
-        """On the test split; None before the first run."""
+        """Accuracy on the test split; None before the first run."""
         return self._mean("accuracy", "ci95")
 
     @property
     def unconditioned(self) -> MeanAccuracy | None:
-        """The same with conditioning off; None if there is none."""
+        """The same with conditioning off; None for a model without conditioning."""
         return self._mean("accuracy_unconditioned", "ci95_unconditioned")
 
     @property
     def validation(self) -> MeanAccuracy | None:
-        """Of the chosen weights, on the tasks that chose them."""
+        """Accuracy of the chosen weights on the validation tasks that chose them."""
         return self._mean("validation_accuracy", "validation_ci95")
 
     @property
@@ -73,7 +73,7 @@ class Line:
 
     @property
     def minutes(self) -> float | None:
-        """Training and test of a run, on average."""
+        """Mean time to train and test a run."""
         times = [run.training_minutes + run.evaluation_minutes for run in self.runs]
         return fmean(times) if times else None
 
@@ -95,22 +95,22 @@ class ResultTable:
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """The table's heading."""
         return ": ".join(TITLES[self.experiment]) + self.circumstances
 
     @property
     def circumstances(self) -> str:
-        """Data set and preset, to go behind a title; Omniglot has no choice of them."""
+        """Data set and preset, to append to a title; for Omniglot both are fixed."""
         known = self.experiment == "omniglot"
         return "" if known else f", {self.dataset}, preset {self.preset}"
 
     @property
     def runs(self) -> list[RunResult]:
-        """All of them."""
+        """All runs, row by row."""
         return [run for line in self.lines for run in line.runs]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain types; what can be computed from the runs is there to be read."""
+        """Plain types; what follows from the runs is included for readers."""
         rows = [
             {
                 "row": line.cell.row,
@@ -132,7 +132,7 @@ def _fields(one: MeanAccuracy) -> dict[str, float]:
 
 
 def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable:
-    """The table of a request: its rows, and those of other shots, ways or alphas that were run."""
+    """A request's table: its rows, and earlier runs with other shots, ways or alphas."""
     wanted = request.all_cells()
     dataset = request.config(wanted[0], 0).data.name
     seen = {*wanted, *(run.cell for run in runs)}
@@ -147,7 +147,7 @@ def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable
 
 
 def load_table(path: Path) -> ResultTable:
-    """Reads what `to_json` gave."""
+    """Reads what `to_json` returned."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         cells = [Cell(row["row"], row["shot"], row["train_way"]) for row in stored["rows"]]

@@ -1,4 +1,4 @@
-"""Reproduces what takes training: tables 2 and 3, figure 4, Omniglot."""
+"""Reproduces what needs training: tables 2 and 3, figure 4, Omniglot."""
 
 import json
 from pathlib import Path
@@ -25,22 +25,22 @@ def reproduce(
     reporter: RunReporter | None = None,
     watcher: Watcher | None = None,
 ) -> Reproduced:
-    """Trains and tests what is missing and writes the table of all that is there.
+    """Trains and tests the missing runs and writes the table of all finished ones.
 
-    Called again with the same request it goes on where it was stopped; rows, shots and seeds may
-    be added.
+    Called again with the same request, it resumes where it stopped; rows, shots and seeds may be
+    added.
 
     Args:
         request: What to reproduce.
         out: Reproduction folder.
         device: auto, cpu, cuda or mps.
-        cluster: Train on Ray instead of one run after the other here; `out` must be on storage
-            that all its machines share.
-        reporter: Is told of each run's progress, if the runs are here.
-        watcher: Is told which runs are under way.
+        cluster: Train on Ray instead of here, one run at a time; `out` must be on storage that
+            all its machines share.
+        reporter: Shows each run's progress, if the runs are here.
+        watcher: Shows which runs are in progress.
 
     Returns:
-        The table, and the files that hold it: JSON, Markdown and, if there is matplotlib, PNG.
+        The table, and the files that hold it: JSON, Markdown and, if matplotlib is installed, PNG.
     """
     folder = Path(out)
 
@@ -55,13 +55,13 @@ def reproduce(
         cluster=cluster,
         reporter=reporter,
         watcher=watcher,
-        on_run=update,  # a crash leaves what was found
+        on_run=update,  # so that a crash keeps what is done
     )
     return update(draw=True)
 
 
 def write_table(table: ResultTable, folder: Path, stem: str, draw: bool = True) -> list[Path]:
-    """Writes a table as `stem`.json, .md and, to be drawn and if there is matplotlib, .png."""
+    """Writes a table as `stem`.json, .md and, if `draw` and matplotlib is installed, .png."""
     paths = [folder / f"{stem}.json", folder / f"{stem}.md"]
     write_text(paths[0], json.dumps(table.to_json(), indent=2) + "\n")
     write_text(paths[1], markdown(table))

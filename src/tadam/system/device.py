@@ -30,11 +30,11 @@ def choose_device(name: str = "auto") -> torch.device:
     if name not in available:
         raise UserError(f"unknown device {name!r}: choose auto, cpu, cuda or mps")
     if not available[name]:
-        raise UserError(f"device {name!r} is not available on this machine: use --device cpu")
+        raise UserError(f"device {name!r} is not available on this machine: set `device` to cpu")
     if place().size == 1 or name == "cpu":
         return torch.device(name)
     if name == "mps":
-        raise UserError("mps is a single device: use --device cpu, or leave torchrun out")
+        raise UserError("mps is a single device: set `device` to cpu, or leave torchrun out")
     if place().local_rank >= torch.cuda.device_count():
         raise UserError(
             f"this machine has {torch.cuda.device_count()} GPUs and each process needs one: lower "

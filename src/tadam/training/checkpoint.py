@@ -1,7 +1,7 @@
 """The training state of a run: everything that step t + 1 depends on, in one safetensors file.
 
-Tasks, augmentation and schedules are functions of the step, so weights, batch-norm statistics,
-optimiser states and a few counters are the whole of it.
+Tasks, augmentation and schedules follow from the step number, so the state is just the weights,
+batch-norm statistics, optimiser state and a few counters.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ LAST = "last.safetensors"
 
 @dataclass
 class Counters:
-    """Where a run stands.
+    """How far a run has got.
 
     Attributes:
         step: Steps done.
-        best_accuracy: Best validation accuracy so far, -1 before the first.
-        best_ci95: Half its 95% interval.
-        best_step: Steps done when it was reached.
-        stale: Validations since then.
+        best_accuracy: Best validation accuracy so far; -1 before the first validation.
+        best_ci95: Half-width of its 95% interval.
+        best_step: Step that reached it.
+        stale: Validations since that step.
         stopped_early: Whether patience has run out.
-        seconds: Time spent in all sessions of this run.
+        seconds: Training time so far, including time before a resume.
     """
 
     step: int = 0
@@ -47,12 +47,12 @@ def save_state(path: Path, trainer: Trainer, counters: Counters, info: ModelInfo
 
 
 def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Counters:
-    """Puts the training state back into a trainer built from the same recipe.
+    """Restores the training state of a trainer built from the same recipe.
 
     Args:
         path: The file.
-        trainer: Gets the state.
-        classes: Names of the training classes, which must be the same as then.
+        trainer: Receives the state.
+        classes: Names of the training classes; they must match the saved ones.
     """
     tensors, info, raw = read_tensors(path)
     if "counters" not in raw:
@@ -60,31 +60,31 @@ def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Cou
     if changed := sorted(set(info.classes) ^ set(classes)) if info.classes else []:
         raise UserError(
             f"the training classes are not those of {path} (such as {changed[0]!r}): "
-            "put the images back as they were, or choose another --out"
+            "put the images back as they were, or choose another `out`"
         )
     current = _tensors(trainer)
-    # 0.1.0 kept the state of an auxiliary optimiser whether it was in use or not.
+    # 0.1.0 saved the auxiliary optimiser's state even when it was unused.
     tensors = {n: t for n, t in tensors.items() if n in current or not n.startswith("auxiliary.")}
     if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in current.items()}:
-        raise UserError(f"{path} holds the state of another architecture: choose another --out")
+        raise UserError(f"{path} holds the state of another architecture: choose another `out`")
     with torch.no_grad():
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
     try:
         return Counters(**raw["counters"])
     except TypeError:
-        raise UserError(f"{path} holds a damaged training state: choose another --out") from None
+        raise UserError(f"{path} holds a damaged training state: choose another `out`") from None
 
 
 def share_state(trainer: Trainer, counters: Counters) -> Counters:
-    """Gives every process of a run the state that the first one has."""
+    """Copies the first process's state to every process of a run."""
     if trainer.ranks.size > 1:
         trainer.ranks.broadcast(_tensors(trainer).values())
     return trainer.ranks.gather(counters)[0]
 
 
 def _tensors(trainer: Trainer) -> dict[str, Tensor]:
-    """The live tensors of a trainer by name; what an optimiser has not begun to keep is zero."""
+    """A trainer's live tensors by name; optimiser state that is not there yet is set to zero."""
     tensors = {f"model.{name}": t for name, t in trainer.model.state_dict().items()}
     names = {parameter: name for name, parameter in trainer.model.named_parameters()}
     for kind, optimiser in trainer.optimisers.items():

@@ -24,24 +24,24 @@ from tadam.training.run import prepare
 from tadam.training.schedule import validates_after
 from tadam.training.trainer import Trainer
 
-#: Tasks of the trial validation, and the most trial steps of a kind.
+#: Tasks in the trial validation, and the most steps to time of each kind.
 _TASKS, _STEPS = 4, 20
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will need. Writing checkpoints and reading images are not counted.
+    """What a run will need, not counting the time to write checkpoints and read images.
 
     Attributes:
-        steps: Few-shot updates, one in every step.
-        auxiliary_updates: Steps that make an auxiliary update as well.
-        validations: If patience does not end the run early.
-        step_seconds: Of a few-shot update.
-        auxiliary_seconds: What an auxiliary update adds.
-        validation_seconds: Of a validation, scaled by the images that it embeds.
-        peak_bytes: Largest memory of the trial; None where the system does not tell.
-        device: Where the trial ran, and with what.
-        patience: Validations without a new best that end the run early; 0 for never.
+        steps: Few-shot updates, one per step.
+        auxiliary_updates: Steps that also make an auxiliary update.
+        validations: How many there are if patience does not end the run early.
+        step_seconds: Time of one few-shot update.
+        auxiliary_seconds: Time that an auxiliary update adds.
+        validation_seconds: Time of one validation, scaled up from the trial by images embedded.
+        peak_bytes: Peak memory of the trial; None where the system does not report it.
+        device: Where the trial ran; on a CPU, with how many threads and which core.
+        patience: Validations without a new best after which the run ends; 0 for never.
     """
 
     steps: int
@@ -56,7 +56,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """Of the whole run."""
+        """Time of the whole run."""
         return (
             self.steps * self.step_seconds
             + self.auxiliary_updates * self.auxiliary_seconds
@@ -76,17 +76,17 @@ def estimate(
     device: str = "auto",
     trial_seconds: float = 4.0,
 ) -> Estimate:
-    """Tries a recipe out without writing anything; arguments as for `train`.
+    """Times a few steps of a recipe without writing anything; arguments as for `train`.
 
     Args:
         recipe: A shipped recipe's name, a TOML file, or a `Config`.
         dataset: Replaces the recipe's data set.
         settings: Changes such as `backbone.width=16`, applied in order.
         device: auto, cpu, cuda or mps.
-        trial_seconds: How long to try steps of a kind, with and without an auxiliary update.
+        trial_seconds: Time to spend on each kind of step, with and without an auxiliary update.
     """
     if place().size > 1:
-        raise UserError("an estimate is of one process: run it without torchrun")
+        raise UserError("an estimate covers a single process: run it without torchrun")
     config = resolve(recipe, settings, dataset)
     trainer, validation = prepare(config, device)
     steps = config.schedule.episodes
@@ -109,7 +109,7 @@ def estimate(
 
 
 def _step_seconds(trainer: Trainer, updates: Collection[str], trial_seconds: float) -> float:
-    """Median time of a step that makes these updates, the first step left out."""
+    """Median time of a step that makes these updates, ignoring the first step."""
     times: list[float] = []
     for t in itertools.count():
         start = time.perf_counter()

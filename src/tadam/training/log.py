@@ -14,7 +14,7 @@ LOG = "log.jsonl"
 class RunLog:
     """Appends records to `log.jsonl`.
 
-    On resume, records beyond the checkpoint's step are dropped: they are about to be made again.
+    On resume, records beyond the checkpoint's step are dropped, because those steps run again.
     """
 
     def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
@@ -44,7 +44,7 @@ class RunLog:
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """All whole records of a run's log; a line cut short by a crash is passed over."""
+    """All complete records of a run's log; a line cut short by a crash is skipped."""
     records = []
     for line in (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines():
         try:

@@ -1,4 +1,4 @@
-"""The optimiser of a recipe: what learns with which weight decay, clipping, and its step."""
+"""A recipe's optimiser: weight decay by parameter, gradient clipping, and the step itself."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,15 +13,15 @@ from tadam.methods.base import Method
 def make_optimiser(
     model: Method, trains: Callable[[str], bool], config: OptimiserConfig
 ) -> torch.optim.Optimizer:
-    """Optimiser of the parameters whose names `trains` accepts, each with its weight decay."""
+    """An optimiser for the parameters whose names `trains` accepts, each with its weight decay."""
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if trains(name):
             groups.setdefault(model.weight_decay(name, parameter, config), []).append(parameter)
     if not groups:
-        raise UserError("this recipe leaves nothing to learn: evaluate it, or change backbone.name")
+        raise UserError("this recipe has nothing to train: evaluate it, or change backbone.name")
     params = [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
-    # One pass over a parameter, its gradient and its state instead of five.
+    # Fused: one pass over a parameter, its gradient and its state instead of five.
     fused = next(model.parameters()).device.type in ("cpu", "cuda")
     if config.name == "adamw":
         return torch.optim.AdamW(params, lr=config.learning_rate, fused=fused, foreach=not fused)
@@ -31,7 +31,7 @@ def make_optimiser(
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:
-    """Limits gradient norms: of each parameter by itself as the authors do, or of all together."""
+    """Clips gradient norms: each parameter's own, as the authors do, or the global norm."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     if config.clip == "none":
         return
@@ -40,7 +40,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], config: OptimiserConfig) 
         norms = (torch.stack(norms).norm(),) * len(gradients)
     # One kernel for all the factors; a Python loop over 200 parameters costs more than the maths.
     factors = (config.clip_norm / torch.stack(norms).clamp_min(1e-12)).clamp_max(1.0)
-    if factors.device.type != "cpu":  # a look at the factors would wait for the device
+    if factors.device.type != "cpu":  # reading the factors would wait for the device
         torch._foreach_mul_(gradients, list(factors.unbind()))
         return
     for gradient, factor in zip(gradients, factors.tolist(), strict=True):
@@ -49,17 +49,18 @@ def clip_gradients(parameters: Iterable[nn.Parameter], config: OptimiserConfig) 
 
 
 def take_step(optimiser: torch.optim.Optimizer) -> None:
-    """Steps, with the weights of convolutions shown as they lie in memory.
+    """Steps the optimiser, with convolution weights viewed in the order they have in memory.
 
-    They are channels last, and PyTorch's fused kernels copy whatever is not contiguous first, which
-    takes three times as long as the step; of a gradient that lies otherwise they make a wrong one.
+    They are channels last. PyTorch's fused kernels first copy anything that is not contiguous,
+    which takes three times as long as the step, and they compute a wrong step if a gradient's
+    strides differ from its weight's.
     """
-    given = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
-    for parameter in given:
+    updated = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+    for parameter in updated:
         if parameter.grad.stride() != parameter.stride():
             parameter.grad = torch.empty_like(parameter).copy_(parameter.grad)
     last = torch.channels_last
-    turned = [p for p in given if not p.is_contiguous() and p.is_contiguous(memory_format=last)]
+    turned = [p for p in updated if not p.is_contiguous() and p.is_contiguous(memory_format=last)]
     _permute(optimiser, turned, (0, 2, 3, 1))
     try:
         optimiser.step()
@@ -70,7 +71,7 @@ def take_step(optimiser: torch.optim.Optimizer) -> None:
 def _permute(
     optimiser: torch.optim.Optimizer, parameters: list[nn.Parameter], order: tuple[int, ...]
 ) -> None:
-    """Permutes parameters, their gradients and their state in place, which moves nothing."""
+    """Permutes parameters, their gradients and their state in place; no data moves."""
     for parameter in parameters:
         gradient, parameter.grad = parameter.grad, None
         assert gradient is not None

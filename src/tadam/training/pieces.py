@@ -1,7 +1,8 @@
-"""A step's batches in pieces, each normalised by its own statistics: one a process, or one a task.
+"""Splits a step's batches into pieces, one per process or per task, each with its own statistics.
 
-Gradients and running statistics are means over all pieces, so where a piece is computed makes no
-difference: with a piece for each task, one process does what many do, one piece after the other.
+A piece is normalised by its own statistics. Gradients and running statistics are means over all
+pieces, so it does not matter where a piece is computed: with one piece per task, a single process
+gets the result that many would.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,12 @@ from tadam.methods.base import Update
 
 @dataclass(frozen=True)
 class Piece:
-    """Items `start` up to `stop` of a batch.
+    """Items `start` to `stop` - 1 of a batch.
 
     Attributes:
-        weight: Multiplies the piece's mean; the mean over processes of the sums of these is then
-            the mean over the whole batch.
-        last: Whether this process has no further piece of the batch.
+        weight: Factor for the piece's mean. Summed within each process and averaged over
+            processes, the weighted means give the mean over the whole batch.
+        last: Whether this is the process's last piece of the batch.
     """
 
     start: int
@@ -37,7 +38,7 @@ class Piece:
 
 
 class Pieces:
-    """Cuts batches, and keeps running statistics in order meanwhile."""
+    """Splits batches, and keeps the running statistics consistent."""
 
     def __init__(
         self, config: Config, updates: Sequence[Update], buffers: Sequence[Tensor], ranks: Ranks
@@ -62,8 +63,8 @@ class Pieces:
     def of(self, total: int) -> Iterator[Piece]:
         """This process's pieces of a batch of `total` items.
 
-        Every piece starts from the same running statistics, and the mean of what they make of them
-        remains.
+        Every piece starts from the same running statistics; afterwards these are the mean over the
+        pieces.
         """
         own = [self._piece(k, total) for k in self._ranks.share(self._count)]
         if len(own) > 1:
@@ -88,9 +89,9 @@ class Pieces:
             statistic.copy_(value / len(own))
 
     def average_statistics(self) -> None:
-        """Gives all processes the same running statistics.
+        """Averages the running statistics over all processes.
 
-        Training never reads them and each pass moves them linearly, so once a step is as good as
-        after each pass.
+        Training never reads them and each pass updates them linearly, so once per step is as good
+        as once per pass.
         """
         self._ranks.average(self._statistics)

@@ -1,4 +1,4 @@
-"""A training run in a folder: loop, validation, checkpoints, log, interruption and resumption."""
+"""A training run in a folder: loop, validation, checkpoints, log, interrupting and resuming."""
 
 import os
 import time
@@ -31,12 +31,12 @@ from tadam.training.window import Window
 
 RECIPE, LOCK = "recipe.toml", ".lock"
 _REMEDY = (
-    "--resume goes on from the last checkpoint, which torchrun --max-restarts=1 does by itself"
+    "`resume` goes on from the last checkpoint, which torchrun --max-restarts=1 does by itself"
 )
 
 
 class Reporter(Protocol):
-    """Someone who watches a run; see `tadam.training.progress`."""
+    """Watches a run; see `tadam.reports.training_progress`."""
 
     def reading(self, done: int, total: int) -> None: ...
     def start(self, step: int, steps: int) -> None: ...
@@ -47,7 +47,7 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """Where a run ended: the folder, its best validation accuracy and when that was."""
+    """How a run ended: its folder, its best validation accuracy and the step that reached it."""
 
     folder: Path
     steps: int
@@ -67,16 +67,16 @@ def train(
     device: str = "auto",
     reporter: Reporter | None = None,
 ) -> TrainingResult:
-    """Trains a model by a recipe into a folder; under torchrun, together with other processes.
+    """Trains a recipe's model into a folder; under torchrun, the processes share the work.
 
     Args:
         recipe: A shipped recipe's name, a TOML file, or a `Config`.
-        out: Run folder; must not hold another run unless `resume`.
+        out: Run folder; must not hold a run unless `resume`.
         dataset: Replaces the recipe's data set.
         settings: Changes such as `backbone.width=16`, applied in order.
-        resume: Go on from the folder's last checkpoint, bit for bit as if never stopped.
+        resume: Continue from the folder's last checkpoint, bit for bit as if never stopped.
         device: auto, cpu, cuda or mps.
-        reporter: Is told of progress.
+        reporter: Shows progress.
 
     Returns:
         The best validation accuracy; the weights behind it are in `out/best.safetensors`.
@@ -99,7 +99,7 @@ def train(
 def check_run_folder(folder: Path, config: Config, resume: bool) -> None:
     """Refuses a folder that a run of this recipe may not write to."""
     unfinished, recipe = {LOCK}, folder / RECIPE
-    # A recipe as we write it, without a checkpoint, is of a run that was killed at its start.
+    # Our own recipe file without a checkpoint: a run was killed before it saved one.
     if os.path.isfile(recipe) and recipe.read_bytes() == config.to_toml().encode():
         unfinished |= {RECIPE, LOG}
     check_folder(folder, config, resume, RECIPE, unfinished)
@@ -111,7 +111,7 @@ def check_recipe(config: Config, device: str) -> None:
 
 
 def prepare(config: Config, device: str) -> tuple[Trainer, EpisodeSampler]:
-    """What a run of this recipe starts with: its trainer, and the tasks of its validations."""
+    """Builds the trainer and the validation tasks of a run of this recipe."""
     run = _Run(config, Path(), device, None)
     return run.trainer, run.validation
 
@@ -151,13 +151,13 @@ class _Run:
         self.counters = Counters()
 
     def run(self, resume: bool) -> TrainingResult:
-        """All checks are behind us: from here on the folder is written to."""
+        """Trains; all checks have passed, so from here on the folder is written to."""
         with ExitStack() as stack:
             log = None
             with self.ranks.agreed():
                 if self.ranks.first:
                     stack.enter_context(locked(self.folder / LOCK, self.folder))
-                    check_run_folder(self.folder, self.config, resume)  # nobody came in between
+                    check_run_folder(self.folder, self.config, resume)  # again: we hold the lock
                     log = self._open()
                     self.ranks.begin()
             return self._run(log)
@@ -179,20 +179,20 @@ class _Run:
         )
 
     def _open(self) -> RunLog:
-        """Takes up the folder's run, or begins one."""
+        """Resumes the folder's run, or starts one."""
         last = self.folder / LAST
         for path in self.folder.iterdir():
-            if is_left_over(path):  # by a run that was killed: nobody else writes here
+            if is_left_over(path):  # by a killed run: we hold the lock
                 path.unlink()
         if last.exists():
             self.counters = load_state(last, self.trainer, self.classes)
             if self.counters.best_step and not (self.folder / BEST).is_file():
                 raise UserError(f"{self.folder / BEST} is gone: put it back, or train anew")
         elif (self.folder / BEST).exists():
-            raise UserError(f"{last} is gone: put it back, or train anew with another --out")
+            raise UserError(f"{last} is gone: put it back, or train anew with another `out`")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not (self.folder / RECIPE).exists():  # one's own has been found to say the same
+            if not (self.folder / RECIPE).exists():  # an existing one was found to be the same
                 write_text(self.folder / RECIPE, self.config.to_toml())
         return RunLog(self.folder, self.counters.step, self.config.run.tensorboard)
 
@@ -222,17 +222,17 @@ class _Run:
                 self._require_finite()
             if validate:
                 self._validate(log)
-                window = Window()  # its time is no training time
+                window = Window()  # validation time is not training time
             if checkpoint or stop:
                 self._save_state()
             if stop and not done:
                 raise Interrupted(
                     f"stopped after step {counters.step} of {steps}; the checkpoint is in "
-                    f"{self.folder}: the same command with --resume goes on from there"
+                    f"{self.folder}: start it again with `resume` to go on from there"
                 )
 
     def _record(self, window: Window) -> dict[str, Any]:
-        """The log record of the steps since the last one; a diverged loss ends the run here."""
+        """The log record for the steps since the last one; raises if a loss has diverged."""
         record = {"step": self.counters.step, **window.summary(self.ranks)}
         record |= self.trainer.model.logged()
         record["learning_rate"] = self.trainer.learning_rate
@@ -280,7 +280,7 @@ class _Run:
             self.reporter.validated(record, best)
 
     def _require_finite(self) -> None:
-        # The loss speaks of the weights before the step; what is saved must be sound as well.
+        # The loss reflects the weights before the step; those we save must be finite as well.
         if not all(t.isfinite().all() for t in self.trainer.model.state_dict().values()):
             raise self._diverged("a weight became infinite or NaN")
 

@@ -1,4 +1,4 @@
-"""Whether a folder may be written to: nothing of the user's is ever overwritten unasked."""
+"""Checks whether a folder may be written to: user files are never overwritten unasked."""
 
 import os
 from collections.abc import Collection
@@ -17,14 +17,14 @@ def check_folder(
     marker: str = "",
     unfinished: Collection[str] = (),
 ) -> None:
-    """Refuses to write over anything: earlier results, another recipe, somebody's files.
+    """Refuses to overwrite anything: earlier results, another recipe's results, other files.
 
     Args:
         folder: Where results are to go.
-        config: The recipe behind them; None if earlier results cannot be gone on with.
-        resume: Whether earlier results of the same recipe may be gone on with.
-        marker: File that holds the recipe of earlier results.
-        unfinished: Files that count as nothing if there are no others.
+        config: The recipe behind them; None if earlier results cannot be resumed.
+        resume: Whether earlier results of the same recipe may be resumed.
+        marker: File with the recipe of earlier results.
+        unfinished: Files to ignore if there are no others.
     """
     _check_writable(folder)
     files = folder.iterdir() if folder.is_dir() else ()
@@ -32,34 +32,36 @@ def check_folder(
         return
     recipe = folder / marker
     if config is None or not recipe.exists():
-        raise UserError(f"{folder} holds other files: choose a new folder with --out")
+        raise UserError(f"{folder} holds other files: choose a new folder with `out`")
     theirs = load_written(recipe)
     differing = config.differences(theirs)
     if differing:
         raise UserError(
             f"{folder} holds results of another recipe ({'; '.join(differing[:3])}): "
-            "use the same settings, or choose another --out"
+            "use the same settings, or choose another `out`"
         )
     if not resume:
         raise UserError(
-            f"{folder} already holds results: add --resume to go on with them, "
-            "or choose another --out"
+            f"{folder} already holds results: add `resume` to go on with them, "
+            "or choose another `out`"
         )
 
 
 def check_results(folder: Path, stem: str) -> None:
-    """Refuses to replace results `stem`.json, .md and so on in a folder that others may share."""
+    """Refuses to replace results `stem`.json, .md and so on in a folder shared with others."""
     _check_writable(folder)
     for path in sorted(folder.glob(f"{stem}.*")):
-        raise UserError(f"{path} is there, but not what it was made from: choose another --out")
+        raise UserError(f"{path} is there, but not what it was made from: choose another `out`")
 
 
 def _check_writable(folder: Path) -> None:
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     except OSError as error:
-        raise UserError(f"{folder} is no path ({error.strerror}): choose another --out") from None
+        raise UserError(
+            f"{folder} is not a path ({error.strerror}): choose another `out`"
+        ) from None
     if not existing.is_dir():
-        raise UserError(f"{existing} is a file: choose a folder with --out")
+        raise UserError(f"{existing} is a file: choose a folder with `out`")
     if not os.access(existing, os.W_OK):
-        raise UserError(f"{existing} cannot be written to: choose another --out")
+        raise UserError(f"{existing} cannot be written to: choose another `out`")

@@ -6,7 +6,7 @@ from tadam.config import Config, ScheduleConfig
 
 
 def learning_rate_factor(t: int, config: ScheduleConfig) -> float:
-    """What the base learning rate is multiplied by at step t = 0..T-1."""
+    """Factor on the base learning rate at step t = 0..T-1."""
     warm = min(1.0, (t + 1) / config.warmup) if config.warmup else 1.0
     if config.kind == "cosine":
         return warm * 0.5 * (1 + math.cos(math.pi * t / config.episodes))
@@ -15,5 +15,5 @@ def learning_rate_factor(t: int, config: ScheduleConfig) -> float:
 
 
 def validates_after(steps: int, config: Config) -> bool:
-    """Whether a validation follows when this many steps are done."""
+    """Whether to validate once this many steps are done."""
     return steps == config.schedule.episodes or steps % config.validation.every == 0

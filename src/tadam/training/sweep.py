@@ -15,7 +15,7 @@ from tadam.system.files import write_text
 from tadam.training.run import Reporter, check_recipe, train
 from tadam.training.run_folder import check_folder
 
-#: Holds the recipe that all runs of a sweep share; alpha in it means nothing.
+#: Holds the recipe that all runs of a sweep share; its alpha is ignored.
 SWEEP = "sweep.toml"
 _RESULT = "sweep.json"
 
@@ -50,7 +50,7 @@ class SweepResult:
 
     @property
     def best(self) -> SweepPoint:
-        """The most accurate point; of equals, the one with the smallest alpha."""
+        """The most accurate point; ties go to the smallest alpha."""
         return max(self.points, key=lambda point: point.accuracy)
 
     @property
@@ -80,39 +80,39 @@ def sweep_alpha(
     watcher: Watcher | None = None,
     on_point: Callable[[SweepPoint], None] | None = None,
 ) -> SweepResult:
-    """Trains a recipe once per alpha, held fixed, and compares validation accuracies.
+    """Trains a recipe once for each fixed alpha and compares validation accuracies.
 
     Writes `sweep.json` and `sweep.md` into `out`, beside a run folder per value. The test split is
-    never looked at.
+    never used.
 
     Args:
         recipe: A shipped recipe's name, a TOML file, or a `Config`.
         values: Alphas, at least two.
-        out: Sweep folder; must not hold another sweep unless `resume`.
+        out: Sweep folder; must not hold a sweep unless `resume`.
         settings: Changes such as `backbone.width=16`, applied in order.
         dataset: Replaces the recipe's data set.
         device: auto, cpu, cuda or mps.
-        resume: Keep the finished runs in `out` and go on with an unfinished one; values that an
-            earlier sweep has done stay in the result, whether they are given again or not.
-        cluster: Train on Ray instead of one value after the other here; `out` must be on storage
-            that all its machines share.
-        reporter: Is told of each run's progress, if the runs are here.
-        watcher: Is told which runs are under way.
-        on_point: Called after each value, in the order in which they end.
+        resume: Keep the finished runs in `out` and continue an unfinished one; values from an
+            earlier sweep stay in the result even if they are not listed again.
+        cluster: Train on Ray instead of here, one value at a time; `out` must be on storage that
+            all its machines share.
+        reporter: Shows each run's progress, if the runs are here.
+        watcher: Shows which runs are in progress.
+        on_point: Called after each value, in the order in which they finish.
     """
     folder = Path(out)
     base = _base(recipe, settings, dataset)
     check_folder(folder, base, resume, SWEEP)
     found = _found(folder) if resume else []
     alphas = _checked(values, found)
-    check_recipe(base, "cpu" if cluster else device)  # the workers' device need not be here
+    check_recipe(base, "cpu" if cluster else device)  # the workers' device may not exist here
     jobs = _jobs(base, alphas, folder.absolute(), device, None if cluster else reporter)
     points: dict[int, SweepPoint] = {}
 
     def keep(index: int, point: SweepPoint) -> None:
         points[index] = point
-        if points.keys() >= set(range(len(found))):  # or what was found before would be lost
-            write_sweep(_result(folder, base, points))  # so that a crash leaves what was found
+        if points.keys() >= set(range(len(found))):  # else earlier points would be lost
+            write_sweep(_result(folder, base, points))  # so that a crash keeps what is done
         if on_point:
             on_point(point)
 
@@ -142,8 +142,8 @@ def _result(folder: Path, base: Config, points: Mapping[int, SweepPoint]) -> Swe
 def _train_point(
     base: Config, alpha: float, folder: Path, device: str, reporter: Reporter | None
 ) -> SweepPoint:
-    # A finished run comes back from its checkpoint at once, an unfinished one goes on. In a new
-    # sweep there is none, unless this is another attempt after a worker's death.
+    # A finished run returns from its checkpoint at once, an unfinished one continues. A new sweep
+    # has neither, unless a worker died and this is a retry.
     run = train(
         base,
         folder,
@@ -162,7 +162,7 @@ def parse_values(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"--values must be numbers such as 0.5,1,2, got {text!r}") from None
+        raise UserError(f"`values` must be numbers such as 0.5,1,2, got {text!r}") from None
 
 
 def _name(alpha: float) -> str:
@@ -174,21 +174,21 @@ def _fits(alpha: float) -> bool:
 
 
 def _checked(values: Sequence[float], found: Sequence[float]) -> list[float]:
-    """Those found before, then the new ones in ascending order."""
+    """Alphas of the earlier sweep, then the new ones in ascending order."""
     for value in values:
         if not _fits(value):
-            raise UserError(f"--values must be above 0 and below 1e6, got {value:g}")
+            raise UserError(f"`values` must be above 0 and below 1e6, got {value:g}")
     done = {_name(alpha) for alpha in found}
     names = {_name(value) for value in values}
     if len(names) < len(values):
-        raise UserError(f"--values must differ, got {', '.join(f'{v:g}' for v in values)}")
+        raise UserError(f"`values` must differ, got {', '.join(f'{v:g}' for v in values)}")
     if len(names | done) < 2:
-        raise UserError(f"a sweep needs at least 2 --values, got {len(values)}")
+        raise UserError(f"a sweep needs at least 2 `values`, got {len(values)}")
     return [*found, *sorted(float(value) for value in values if _name(value) not in done)]
 
 
 def _found(folder: Path) -> list[float]:
-    """The alphas that an earlier sweep into the same folder has done."""
+    """The alphas that an earlier sweep finished in this folder."""
     path = folder / _RESULT
     if not path.exists():
         return []
@@ -198,16 +198,16 @@ def _found(folder: Path) -> list[float]:
         alphas = [math.nan]
     if not all(map(_fits, alphas)) or len(set(map(_name, alphas))) < len(alphas):
         raise UserError(
-            f"{path} is damaged: delete it and give all --values again; finished runs are kept"
+            f"{path} is damaged: delete it and give all `values` again; finished runs are kept"
         )
     return alphas
 
 
 def _base(recipe: str | Path | Config, settings: Sequence[str], dataset: str | None) -> Config:
-    """The recipe of all runs, with alpha neutral so that two sweeps can be compared."""
+    """The recipe that all runs share, with a neutral alpha so that sweeps can be compared."""
     for setting in settings:
         if setting.partition("=")[0].strip() in ("metric.alpha", "metric.learn_alpha"):
-            raise UserError(f"--set {setting} is what the sweep decides: leave it out")
+            raise UserError(f"leave {setting} out of `settings`: the sweep decides it")
     config = resolve(recipe, settings, dataset)
     if "metric" not in config.method.tables:
         raise UserError(f"method {config.method.name!r} has no alpha to sweep: use another recipe")

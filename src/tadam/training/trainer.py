@@ -1,4 +1,4 @@
-"""One training step: the updates that the method asks for, each with an optimiser of its own."""
+"""One training step: the updates that the method asks for, each with its own optimiser."""
 
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
@@ -28,19 +28,19 @@ from tadam.training.optimiser import clip_gradients, make_optimiser, take_step
 from tadam.training.pieces import Piece, Pieces
 from tadam.training.schedule import learning_rate_factor
 
-#: Inputs of a forward pass, and the class of each image that it answers for.
+#: Inputs of a forward pass, and the true class of each image that it classifies.
 Batch = tuple[tuple[Any, ...], Indices]
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step gave.
+    """The outcome of a step.
 
     Attributes:
-        numbers: `loss` and `accuracy` of the method's own update, and those of others with their
-            names before them. Tensors: reading one waits for the device, so that is left to the
-            log.
-        images: How many images passed through the network, the support set counted once.
+        numbers: `loss` and `accuracy` of the method's own update, and of others prefixed with
+            their names. They are tensors because reading one waits for the device; the log does
+            that.
+        images: How many images passed through the network, counting the support set once.
     """
 
     numbers: dict[str, Tensor]
@@ -48,7 +48,7 @@ class StepResult:
 
 
 class Trainer:
-    """Holds a model and its optimisers; step t depends on nothing but their state and t.
+    """Holds a model and its optimisers; step t depends only on their state and t.
 
     Args:
         config: The recipe.
@@ -74,7 +74,7 @@ class Trainer:
         self._pieces = Pieces(config, self.updates, self.model.statistics(), ranks)
         self._logits: dict[str, Logits] = {update.name: update.logits for update in self.updates}
         fits = images_fit(store.images.nbytes, device)
-        self._images_there = torch.tensor(store.images).to(device) if fits else None
+        self._device_images = torch.tensor(store.images).to(device) if fits else None
         self.sampler = EpisodeSampler(
             store,
             episode.way,
@@ -84,7 +84,7 @@ class Trainer:
             episode.balanced_queries,
             source=f"the train split of {config.data.name}",
         )
-        # As in the paper's original, updates have optimiser states of their own and one schedule.
+        # As in the authors' code, each update has its own optimiser state; the schedule is shared.
         self.optimisers = {
             update.name: make_optimiser(self.model, update.trains, config.optimiser)
             for update in self.updates
@@ -92,19 +92,19 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
-        """Of the last step."""
+        """Learning rate of the last step."""
         rate: float = self.optimisers[self.updates[-1].name].param_groups[0]["lr"]
         return rate
 
     def connect(self) -> None:
-        """Joins the other processes, which must do the same; they start from the same state."""
+        """Connects to the other processes, which must do so too; all start from the same state."""
         self.ranks.connect(self.device)
         for update in self.updates:
             trained = [p for name, p in self.model.named_parameters() if update.trains(name)]
             self._logits[update.name] = self.ranks.network(trained, update.logits)
 
     def step(self, t: int, only: Collection[str] | None = None) -> StepResult:
-        """Runs training step t: the updates that are due, or `only` those of these names."""
+        """Runs training step t: the updates that are due, or those named in `only`."""
         factor = learning_rate_factor(t, self.config.schedule)
         rate = self.config.optimiser.learning_rate * factor
         numbers: dict[str, Tensor] = {}
@@ -148,22 +148,22 @@ class Trainer:
         return *self._update(update, batch, tasks, rate), tasks * of_task
 
     def _images(self, rows: Indices, source: np.random.PCG64, first: int, total: int) -> Tensor:
-        """Augmented images, number `first` and following of the `total` of a step."""
-        if self._images_there is None:
+        """Augmented images: numbers `first` and up of the `total` in a step."""
+        if self._device_images is None:
             batch = to_device(torch.from_numpy(self.store.images[rows]), self.device)
         else:
-            batch = self._images_there[to_device(torch.from_numpy(rows), self.device)]
+            batch = self._device_images[to_device(torch.from_numpy(rows), self.device)]
         return augment(batch, self.config.augment, source, first, total)  # (N, C, H, W)
 
     def _update(
         self, update: Update, batch: Callable[[Piece], Batch], total: int, rate: float
     ) -> tuple[Tensor, Tensor]:
-        """One step of an optimiser, and this process's part of loss and accuracy.
+        """Makes one optimiser step; returns this process's part of the loss and the accuracy.
 
         Args:
-            update: What to do.
-            batch: Inputs and targets of a piece.
-            total: What is cut into pieces.
+            update: Which update to make.
+            batch: Returns the inputs and targets of a piece.
+            total: Number of items to split into pieces.
             rate: Learning rate.
         """
         network, smoothing = self._logits[update.name], self.config.optimiser.label_smoothing

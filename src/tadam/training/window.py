@@ -1,4 +1,4 @@
-"""What happened since the last log record, kept on the device until then."""
+"""Results since the last log record, kept on the device until they are logged."""
 
 import time
 from typing import Any

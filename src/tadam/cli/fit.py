@@ -1,0 +1,96 @@
+"""`tadam fit`: a classifier of one's own pictures, in one file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tadam.cli.files import check_inputs, check_outputs
+from tadam.cli.options import Device, Force, Json, Strict
+from tadam.cli.skipped import told
+from tadam.errors import UserError
+from tadam.reports.terminal import err, out, print_json, progress_bar
+
+if TYPE_CHECKING:
+    from tadam.classify.classifier import FewShotClassifier
+
+
+def fit(
+    folder: Annotated[Path, typer.Argument(help="Holds a sub-folder of images for each class.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE.tadam", help="Where the classifier goes.")
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A shipped model's name, a run folder or a weights file; the best one "
+            "installed by default."
+        ),
+    ] = None,
+    strict: Strict = False,
+    force: Force = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Learn the classes of a folder of pictures: seconds, no training."""
+    name = _checked(folder, output, model, force)
+
+    from tadam.classify.classifier import FewShotClassifier
+    from tadam.classify.support import labelled
+    from tadam.data.folder import SPLITS_FILE, left_out
+
+    classifier = FewShotClassifier(name, device=device)
+    with told() as problems, progress_bar("reading") as progress:
+        files, labels = labelled(folder)
+        used = [file for file in files if isinstance(file, Path)]
+        problems += left_out(folder, [*used, folder / SPLITS_FILE])
+        classifier.fit(files, labels, progress=progress, problems=None if strict else problems)
+    classifier.save(output)
+    if as_json:
+        print_json(
+            {
+                "file": str(output),
+                "model": name,
+                "classes": classifier.classes_.tolist(),
+                "images": len(classifier.support_labels_),
+                "skipped": problems,
+                "alpha": classifier.predictor_.alpha.item(),
+                "reject_threshold": classifier.reject_threshold_,
+            }
+        )
+    else:
+        _print(classifier, output)
+
+
+def _checked(folder: Path, output: Path, model: str | None, force: bool) -> str:
+    """The model to use, once everything has been found that can be found before any work."""
+    from tadam.models.modelfile import default_model, find_model, what_is_missing
+
+    check_inputs([folder])
+    name = model or default_model()
+    find_model(name)
+    if output.suffix.lower() == ".onnx":
+        own = output.with_suffix(".tadam")
+        raise UserError(
+            f"fit writes a .tadam file, not ONNX: name it {own}, then run "
+            f"'tadam export {own} -o {output}'"
+        )
+    check_outputs([output], force)
+    if model is None and (advice := what_is_missing()):
+        err.print(f"note: {advice}", soft_wrap=True)
+    return name
+
+
+def _print(classifier: "FewShotClassifier", file: Path) -> None:
+    images, way = len(classifier.support_labels_), len(classifier.classes_)
+    rejection = (
+        f"an image further than {classifier.reject_threshold_:.3g} from every class is 'unknown' "
+        "to predict --reject"
+    )
+    if "unknown" in classifier.classes_.tolist():
+        rejection = "predict --reject will not work, because a class is called 'unknown'"
+    out.print(
+        f"{file}: {way} classes from {images} images, with the model {classifier.model_name_}; "
+        f"{rejection}",
+        soft_wrap=True,
+    )

@@ -1,0 +1,125 @@
+"""Predictions as lines to read, as JSON, and as the files that `tadam predict` writes."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from tadam.reports.terminal import out, percent
+from tadam.system.files import write_text
+
+if TYPE_CHECKING:
+    from tadam.classify.classifier import FewShotClassifier
+    from tadam.classify.predictions import Prediction
+
+#: Up to this many images get a row each.
+_ROWS = 20
+#: With more classes than this, those without an image are left out of the summary.
+_CLASSES = 12
+
+
+def _class_names(classifier: "FewShotClassifier") -> list[str]:
+    """The classes as text, in the order of the probabilities."""
+    return [str(label) for label in classifier.classes_.tolist()]
+
+
+def json_rows(
+    classifier: "FewShotClassifier", predictions: "Sequence[Prediction]", top: int | None
+) -> list[dict[str, object]]:
+    """An object for each image; with `top`, only the most probable classes, in their order."""
+    names = _class_names(classifier)
+    return [
+        {
+            "path": p.path,
+            "label": p.label,
+            "unknown": p.unknown,
+            "confidence": p.confidence,
+            "distance": p.distance,
+            "probabilities": {
+                names[k]: float(p.probabilities[k])
+                for k in (range(len(names)) if top is None else p.most_probable(top))
+            },
+        }
+        for p in predictions
+    ]
+
+
+def write_files(
+    classifier: "FewShotClassifier",
+    predictions: "Sequence[Prediction]",
+    top: int | None,
+    csv_file: Path | None,
+    report: Path | None,
+) -> None:
+    """The CSV file and the page that are asked for."""
+    if csv_file:
+        write_text(csv_file, _csv_text(classifier, predictions, top))
+    if report:
+        from tadam.reports.prediction_report import write_report
+
+        write_report(report, classifier, predictions)
+
+
+def _csv_text(
+    classifier: "FewShotClassifier", predictions: "Sequence[Prediction]", top: int | None
+) -> str:
+    """A row for each image: path, label, confidence, distance and probabilities.
+
+    A column for each class, or, with `top`, two for each place: the class and its probability.
+    """
+    names = _class_names(classifier)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = [f"p({name})" for name in names]
+    if top is not None:
+        places = range(1, min(top, len(names)) + 1)
+        columns = [column for place in places for column in (f"class{place}", f"p{place}")]
+    writer.writerow(["path", "label", "confidence", "distance", *columns])
+    for p in predictions:
+        cells: list[object] = [p.path, p.label, f"{p.confidence:.6g}", f"{p.distance:.6g}"]
+        for k in range(len(names)) if top is None else p.most_probable(top):
+            cells += [] if top is None else [names[k]]
+            cells.append(f"{p.probabilities[k]:.6g}")
+        writer.writerow(cells)
+    # a file name need not be text; what cannot be written shows as ?
+    return text.getvalue().encode("utf-8", "replace").decode()
+
+
+def print_predictions(
+    classifier: "FewShotClassifier", predictions: "Sequence[Prediction]", top: int | None
+) -> None:
+    """A line for each image, or a summary if there are many and no classes are asked for."""
+    names = _class_names(classifier)
+    if top is None and len(predictions) > _ROWS:
+        _print_summary(names, predictions)
+    else:
+        _print_rows(names, predictions, top or 1)
+
+
+def _print_rows(names: Sequence[str], predictions: "Sequence[Prediction]", top: int) -> None:
+    """The answers for each image on a line of its own, however long its path."""
+    rows = []
+    for p in predictions:
+        likely = [(names[k], percent(float(p.probabilities[k]))) for k in p.most_probable(top)]
+        rows.append([("unknown", "-"), *likely[: top - 1]] if p.unknown else likely)
+    longest = max(len(label) for row in rows for label, _ in row)
+    for p, row in zip(predictions, rows, strict=True):
+        cells = "  ".join(f"{label:<{longest}}  {share:>7}" for label, share in row)
+        out.print(f"{cells}  {p.path}", soft_wrap=True)
+
+
+def _print_summary(names: Sequence[str], predictions: "Sequence[Prediction]") -> None:
+    """Images and mean confidence of each class, and how many were rejected."""
+    table = Table("class", "images", "mean confidence")
+    for k, name in enumerate(names):
+        sure = [p.confidence for p in predictions if not p.unknown and p.nearest == k]
+        if not sure and len(names) > _CLASSES:
+            continue
+        table.add_row(name, str(len(sure)), percent(sum(sure) / len(sure)) if sure else "-")
+    unknown = sum(p.unknown for p in predictions)
+    if unknown:
+        table.add_row("unknown", str(unknown), "-")
+    out.print(table)
