@@ -214,7 +214,7 @@ def test_results_without_their_runs_are_left_alone(
 ) -> None:
     (tmp_path / name).write_text("mine")
     command = ["reproduce", "table3", "--out", tmp_path, *tiny]
-    words = f"{name} is there, but not what it was made from: choose another --out"
+    words = f"{name} exists, but what it was made from does not: choose another --out"
     assert_one_sentence(tadam(*command), words)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "mine")]
 
