@@ -67,14 +67,14 @@ def test_a_circle_is_one_sentence(tmp_path: Path, names: tuple[str, ...]) -> Non
     for name, base in zip(names, (*names[1:], names[0]), strict=True):
         write(tmp_path, f"{name}.toml", f'extends = "./{base}.toml"\n')
     message = refusal(tmp_path / "a.toml")
-    assert "goes round in a circle" in message
+    assert "extends forms a loop" in message
     assert message.count(" -> ") == len(names)
 
 
 def test_a_circle_through_folders_is_one_sentence(tmp_path: Path) -> None:
     one = write(tmp_path, "one/a.toml", 'extends = "../two/b.toml"\n')
     write(tmp_path, "two/b.toml", 'extends = "../one/a.toml"\n')
-    assert "goes round in a circle" in refusal(one)
+    assert "extends forms a loop" in refusal(one)
 
 
 def test_a_mistake_is_told_of_the_file_that_has_it(tmp_path: Path) -> None:

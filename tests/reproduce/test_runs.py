@@ -164,7 +164,7 @@ def test_ctrl_c_says_that_the_same_command_continues(
         patch.setattr(Trainer, "step", step)
         stopped = tadam(*command)
     assert stopped.code == 1
-    sentence = "error: stopped with 0 of 2 runs done: run the same command again to continue"
+    sentence = "stopped with 0 of 2 runs done: run the same command again to continue"
     assert stopped.err.splitlines()[-1] == sentence
     resumed = tadam(*command)
     assert resumed.code == 0
@@ -214,7 +214,7 @@ def test_results_without_their_runs_are_left_alone(
 ) -> None:
     (tmp_path / name).write_text("mine")
     command = ["reproduce", "table3", "--out", tmp_path, *tiny]
-    words = f"{name} is there, but not what it was made from: choose another --out"
+    words = f"{name} exists, but what it was made from does not: choose another --out"
     assert_one_sentence(tadam(*command), words)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "mine")]
 

@@ -96,7 +96,7 @@ def _print_classifier(result: "FolderEvaluation") -> None:
     table.add_row("accuracy", percent(result.accuracy), style="bold")
     table.add_row("calibration error", percent(result.calibration_error))
     out.print(table)
-    classes = Table("class", "images", "accuracy", "most often taken for")
+    classes = Table("class", "images", "accuracy", "most often mistaken for")
     for name, share in sorted(result.per_class.items(), key=lambda item: item[1]):
         own = result.class_names.index(name)
         row = result.confusion[own]

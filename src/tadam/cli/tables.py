@@ -159,7 +159,7 @@ def table3(
     jobs: JobOptions,
     as_json: Json = False,
 ) -> None:
-    """What each idea brings: rows plain, alpha, alpha-at, alpha-tc, tadam."""
+    """What each idea adds: rows plain, alpha, alpha-at, alpha-tc, tadam."""
     on = jobs.cluster()
     wanted = request("table3", paper, runs, rows=rows, shots=shots)
     show(run(wanted, runs, on), as_json)

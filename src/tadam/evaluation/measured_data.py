@@ -1,4 +1,4 @@
-"""The data set that a model is measured on: the one that is named, else that of its recipe."""
+"""The data set that a model is measured on: the one named, or else its recipe's own."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,12 @@ from tadam.system.progress import Progress
 
 @dataclass(frozen=True)
 class MeasuredData:
-    """A data set at the size that a model takes.
+    """A data set, at a model's image size.
 
     Attributes:
-        model: What the user calls the model, for errors.
-        info: What its file says.
-        dataset: A name of the catalogue, or folder:PATH; None for the recipe's own.
+        model: The model's name in errors.
+        info: What its file says about it.
+        dataset: A name from the catalogue, or folder:PATH; None for the recipe's own.
     """
 
     model: str | Path
@@ -27,11 +27,11 @@ class MeasuredData:
 
     @property
     def name(self) -> str:
-        """What the data set is called."""
+        """Name of the data set."""
         return self.info.config.data.name if self.dataset is None else self.dataset
 
     def load(self, split: str, progress: Progress | None = None) -> ImageStore:
-        """One split, whose images the model can take and whose classes are new to it."""
+        """Loads a split; refuses images the model cannot take, and classes it was trained on."""
         try:
             size = self.info.spec.image_size if is_resizable(self.name) else 0
             data = DataConfig(self.name, size, self.info.config.data.split_seed)
@@ -45,14 +45,14 @@ class MeasuredData:
             ) from None
         if store.channels != self.info.spec.channels:
             raise UserError(
-                f"{self.model} takes images of {self.info.spec.channels} channels, "
+                f"{self.model} takes images with {self.info.spec.channels} channels, but "
                 f"{self.name} has {store.channels}: evaluate it on other data"
             )
         known = sorted(set(store.class_names) & set(self.info.classes))
         if known and split != "train" and self.name == self.info.config.data.name:
             raise UserError(
                 f"{self.model} was trained on {len(known)} classes of the {split} split of "
-                f"{self.name}, such as {known[0]!r}: the folder has changed since; say in its "
-                "splits.toml which classes are whose"
+                f"{self.name}, such as {known[0]!r}: the folder has changed since, so list the "
+                "classes of each split in its splits.toml"
             )
         return store

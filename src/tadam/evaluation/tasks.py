@@ -75,16 +75,16 @@ def evaluate(
 
     Args:
         model: A shipped model's name, a run folder or a weights file.
-        dataset: A name of the catalogue, or folder:PATH; that of the model's recipe if None.
-            Scaled to the model's image size.
+        dataset: A name from the catalogue, or folder:PATH; None for that of the model's recipe.
+            Images are scaled to the model's size.
         split: train, val or test.
-        way: Classes in a task.
-        shot: Support images of a class.
-        tasks: How many tasks.
-        queries: Query images of a task, over all its classes.
+        way: Classes per task.
+        shot: Support images per class.
+        tasks: Number of tasks.
+        queries: Query images per task, over all its classes.
         seed: Fixes the tasks.
         device: auto, cpu, cuda or mps.
-        progress: Called with (done, in all), for images read and then for tasks.
+        progress: Called with (done, total), first for images read and then for tasks.
     """
     with torchrun_ranks(remedy="evaluate again") as ranks:
         with ranks.agreed():

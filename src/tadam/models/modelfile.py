@@ -69,9 +69,9 @@ def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
-    """Writes tensors and their description in one piece; `extra` must be JSON."""
+    """Writes tensors and their description, whole or not at all; `extra` must be JSON."""
     text = json.dumps({"format": MODEL_FORMAT, **describe(info), **extra})
-    # safetensors keeps no strides; a channels_last weight is stored in plain order
+    # safetensors stores no strides, so a channels_last weight is saved in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_tensors(path, plain, {KEY: text})
 
@@ -136,7 +136,7 @@ def save_model(path: Path, model: Method, info: ModelInfo) -> None:
 
 
 def load_model(model: str | Path) -> tuple[Method, ModelInfo]:
-    """Reads a model, ready to evaluate: a shipped one by its name, a run folder's best, a file."""
+    """Reads a model to evaluate: a shipped one by name, a run folder's best, or a file."""
     path = find_model(model)
     tensors, info, raw = read_tensors(path)
     if "counters" in raw:

@@ -40,12 +40,12 @@ def resolve_model(
         found = _copied(model, device)
     elif model is None or isinstance(model, (str, Path)):
         if model is None and (advice := what_is_missing()):
-            warnings.warn(advice, stacklevel=3)  # of whoever calls fit
+            warnings.warn(advice, stacklevel=3)  # points at the call of fit
         loaded, origin = load_model(default_model() if model is None else model)
         if not isinstance(loaded, Tadam):
             raise UserError(
                 f"{model} was trained by method {origin.config.method.name!r}, which a classifier "
-                "cannot use: give a model of method 'tadam'"
+                "cannot use: give a model trained by method 'tadam'"
             )
         found = loaded
     else:

@@ -1,7 +1,7 @@
-"""Recipes by name: the TOML files of this folder, and the generated ones in `paper/`.
+"""Recipes by name: the TOML files in this folder, and the generated ones in `paper/`.
 
 A recipe may build on another: `extends = "images"` at its top names a shipped recipe, or a file
-relative to its own. What it says itself comes on top.
+relative to its own. Its own settings override those it builds on.
 """
 
 import difflib
@@ -23,9 +23,9 @@ class _RecipeFile:
     """A recipe that was found.
 
     Attributes:
-        source: What errors call it.
-        file: Where its text is.
-        folder: What a path that it extends is relative to; None for a shipped one.
+        source: Its name in errors.
+        file: The file with its text.
+        folder: Folder that a path in `extends` is relative to; None for a shipped recipe.
     """
 
     source: str
@@ -94,12 +94,12 @@ def _hint(recipe: str | Path) -> str:
 def _built(
     recipe: _RecipeFile, tables: dict[str, Any], above: tuple[_RecipeFile, ...] = ()
 ) -> Config:
-    """The recipe that the tables say, on top of what they extend.
+    """Builds the recipe that the tables describe, on top of the one they extend.
 
     Args:
         recipe: Where the tables are from.
         tables: Its content.
-        above: The recipes that extend this one, the first one first.
+        above: The recipes that extend this one, outermost first.
     """
     chain = (*above, recipe)
     base = Config()
@@ -107,7 +107,7 @@ def _built(
         found = _extended(recipe, tables["extends"])
         if found.file in [earlier.file for earlier in chain]:
             circle = " -> ".join(part.source for part in (*chain, found))
-            raise UserError(f"{recipe.source}: extends goes round in a circle: {circle}")
+            raise UserError(f"{recipe.source}: extends forms a loop: {circle}")
         base = _built(found, parse_toml(found.text(), found.source), chain)
     try:
         return base.updated({key: value for key, value in tables.items() if key != "extends"})

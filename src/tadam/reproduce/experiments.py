@@ -42,7 +42,7 @@ _ENDINGS = {"plain": "-plain", "alpha": "-alpha", "alpha-at": "-alpha-at", "alph
 
 
 def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], name: str) -> None:
-    """Refuses what is not among the known, and what is there twice."""
+    """Refuses unknown and repeated values."""
     for value in chosen:
         if value not in known:
             choices = ", ".join(map(str, known))

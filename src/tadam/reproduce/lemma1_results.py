@@ -56,7 +56,7 @@ def reproduce_lemma1(
     if stored.exists():
         results = load_lemma1(stored)
         if any(result.seed != seed for result in results):
-            raise UserError(f"{stored} is of another seed: choose another `out`")
+            raise UserError(f"{stored} has another seed: choose another `out`")
         return results, [stored]
     check_results(Path(out), stored.stem)
     jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]

@@ -86,7 +86,9 @@ def load_result(folder: Path) -> RunResult | None:
     try:
         return RunResult.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise UserError(f"{path} is not a result of this tadam: choose another `out`") from None
+        raise UserError(
+            f"{path} was not written by this version of tadam: choose another `out`"
+        ) from None
 
 
 def command_line(request: Request, cell: Cell, seed: int) -> str:

@@ -59,7 +59,7 @@ def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Cou
         raise UserError(f"{path} holds weights but no training state: it cannot be resumed")
     if changed := sorted(set(info.classes) ^ set(classes)) if info.classes else []:
         raise UserError(
-            f"the training classes are not those of {path} (such as {changed[0]!r}): "
+            f"the training classes differ from those in {path} (such as {changed[0]!r}): "
             "put the images back as they were, or choose another `out`"
         )
     current = _tensors(trainer)

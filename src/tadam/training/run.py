@@ -30,9 +30,7 @@ from tadam.training.trainer import Trainer
 from tadam.training.window import Window
 
 RECIPE, LOCK = "recipe.toml", ".lock"
-_REMEDY = (
-    "`resume` goes on from the last checkpoint, which torchrun --max-restarts=1 does by itself"
-)
+_REMEDY = "`resume` continues from the last checkpoint; torchrun --max-restarts=1 does so by itself"
 
 
 class Reporter(Protocol):
@@ -187,9 +185,9 @@ class _Run:
         if last.exists():
             self.counters = load_state(last, self.trainer, self.classes)
             if self.counters.best_step and not (self.folder / BEST).is_file():
-                raise UserError(f"{self.folder / BEST} is gone: put it back, or train anew")
+                raise UserError(f"{self.folder / BEST} is gone: put it back, or start a new run")
         elif (self.folder / BEST).exists():
-            raise UserError(f"{last} is gone: put it back, or train anew with another `out`")
+            raise UserError(f"{last} is gone: put it back, or start a new run with another `out`")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not (self.folder / RECIPE).exists():  # an existing one was found to be the same
@@ -228,7 +226,7 @@ class _Run:
             if stop and not done:
                 raise Interrupted(
                     f"stopped after step {counters.step} of {steps}; the checkpoint is in "
-                    f"{self.folder}: start it again with `resume` to go on from there"
+                    f"{self.folder}: start it again with `resume` to continue from there"
                 )
 
     def _record(self, window: Window) -> dict[str, Any]:

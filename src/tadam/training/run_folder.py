@@ -42,7 +42,7 @@ def check_folder(
         )
     if not resume:
         raise UserError(
-            f"{folder} already holds results: add `resume` to go on with them, "
+            f"{folder} already holds results: add `resume` to continue them, "
             "or choose another `out`"
         )
 
@@ -51,7 +51,7 @@ def check_results(folder: Path, stem: str) -> None:
     """Refuses to replace results `stem`.json, .md and so on in a folder shared with others."""
     _check_writable(folder)
     for path in sorted(folder.glob(f"{stem}.*")):
-        raise UserError(f"{path} is there, but not what it was made from: choose another `out`")
+        raise UserError(f"{path} exists, but what it was made from does not: choose another `out`")
 
 
 def _check_writable(folder: Path) -> None:
