@@ -229,7 +229,7 @@ def test_lemma1_leaves_earlier_results_alone(tadam, tmp_path: Path) -> None:
     assert_one_sentence(other, "lemma1.json has another seed: choose another --out")
     assert earlier == {p: p.read_bytes() for p in tmp_path.iterdir()}
     (tmp_path / "lemma1.json").unlink()
-    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.md is there")
+    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.md exists")
 
 
 @pytest.mark.parametrize("option", ["--job-cpus", "--job-gpus", "--job-memory"])
@@ -250,7 +250,7 @@ def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path:
     changes = arguments((*small, "backbone.name=pixels", *frozen))
     dataset = f"folder:{images}"
     result = tadam("train", "images", "--dataset", dataset, "--out", tmp_path / "r", *changes)
-    assert_one_sentence(result, "nothing to learn")
+    assert_one_sentence(result, "nothing to train")
 
 
 def test_recipes_are_listed_and_printed_whole(tadam) -> None:

@@ -189,7 +189,7 @@ def test_a_missing_file_a_folder_and_a_classifier_are_named(tmp_path):
     assert "does not exist: check the path" in refusal(path, read_tensors)
     assert "is a folder: name a file" in refusal(tmp_path, read_tensors)
     assert "there is no model" in refusal(path)
-    assert f"holds no {BEST}" in refusal(tmp_path)
+    assert f"has no {BEST}" in refusal(tmp_path)
     save_file({"a": torch.zeros(1)}, tmp_path / "c.tadam", metadata={"tadam-classifier": "{}"})
     assert "is a classifier, not a model: " in refusal(tmp_path / "c.tadam")
     assert "there is no model" in refusal(path, find_model)

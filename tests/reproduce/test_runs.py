@@ -164,7 +164,7 @@ def test_ctrl_c_says_that_the_same_command_continues(
         patch.setattr(Trainer, "step", step)
         stopped = tadam(*command)
     assert stopped.code == 1
-    sentence = "error: stopped with 0 of 2 runs done: run the same command again to continue"
+    sentence = "stopped with 0 of 2 runs done: run the same command again to continue"
     assert stopped.err.splitlines()[-1] == sentence
     resumed = tadam(*command)
     assert resumed.code == 0
