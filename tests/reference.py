@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+Images = npt.NDArray[Any]  # bytes or numbers
 Weights = Mapping[str, npt.NDArray[Any]]
 Films = dict[int, tuple[Array, Array]]  # gamma and beta of each conditioned layer
 
@@ -45,9 +46,9 @@ class Reference:
     def logits(
         self,
         weights: Weights,
-        support: Array,
+        support: Images,
         labels: npt.NDArray[np.int64],
-        query: Array,
+        query: Images,
         way: int,
     ) -> Array:
         """-alpha * distance of each task's queries to its prototypes, (T, Q, K)."""
@@ -80,7 +81,7 @@ class Reference:
             result[layer] = (1 + weights[ten + "gamma0"] * h, weights[ten + "beta0"] * g)
         return result
 
-    def embed(self, weights: Weights, images: Array, films: list[Films]) -> Array:
+    def embed(self, weights: Weights, images: Images, films: list[Films]) -> Array:
         """One pass over all tasks' images, (T, N, C, H, W) -> (T, N, D)."""
         x = normalised(weights, images)
         if self.backbone == "conv4":
@@ -123,7 +124,7 @@ class Reference:
         return swish(x) if self.activation == "swish" else np.maximum(x, 0)
 
 
-def normalised(weights: Weights, images: Array) -> Array:
+def normalised(weights: Weights, images: Images) -> Array:
     return (np.float64(images) - weights["backbone.pixel_mean"]) / np.float64(
         weights["backbone.pixel_std"]
     )

@@ -108,3 +108,10 @@ def test_learnt_alpha_stays_positive_under_steps_that_would_cross_zero() -> None
         (-metric(z, c)).sum().backward()  # a plain alpha would step from 1 to 1 - 10 * 5
         optimiser.step()
         assert 0 < metric.alpha.item() < 1e-20
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_a_metric_knows_the_name_of_its_distance(name: str) -> None:
+    metric = ScaledMetric(name)
+    assert metric.distance_name == name
+    assert metric.distance is DISTANCES[metric.distance_name]

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from as_tadam import as_tadam
 from tadam.classify.classifier import FewShotClassifier
 from tadam.errors import UserError
 from tadam.models.modelfile import WEIGHTS, default_model, load_model, read_tensors
@@ -20,19 +22,19 @@ RUN = json.loads((DOCS / "imagenet.json").read_text())
 VARIANTS = {(v["name"], v["distance"]): v for v in RUN["variants"]}
 
 
-def percent(score: dict) -> str:
+def percent(score: dict[str, Any]) -> str:
     return f"{100 * score['accuracy']:.2f} ± {100 * score['ci95']:.2f}"
 
 
 @pytest.mark.parametrize("key", VARIANTS, ids=" ".join)
-def test_the_page_has_a_row_with_each_variants_figures(key):
+def test_the_page_has_a_row_with_each_variants_figures(key: tuple[str, str]) -> None:
     v = VARIANTS[key]
     cells = [v["name"], str(v["features"]), v["distance"]]
     cells += [percent(v[split][shot]) for split in ("val", "test") for shot in ("1", "5")]
     assert f"| {' | '.join(cells)} |" in PAGE
 
 
-def test_the_shipped_weights_are_what_the_validation_classes_chose():
+def test_the_shipped_weights_are_what_the_validation_classes_chose() -> None:
     best = VARIANTS[RUN["best"], "cosine"]
     plain, conditioned = (VARIANTS[n, "cosine"] for n in ("centred", "centred, conditioned"))
     gains = [conditioned["val"][k]["accuracy"] - plain["val"][k]["accuracy"] for k in ("1", "5")]
@@ -46,23 +48,25 @@ def test_the_shipped_weights_are_what_the_validation_classes_chose():
         assert percent(best["test"][shot]) in CARD
 
 
-def test_the_file_is_small_and_holds_nothing_of_the_wheel():
+def test_the_file_is_small_and_holds_nothing_of_the_wheel() -> None:
     tensors, _, _ = read_tensors(WEIGHTS / "imagenet.safetensors")
     assert not any("blocks" in name for name in tensors)
     assert (WEIGHTS / "imagenet.safetensors").stat().st_size < 10_000
 
 
 @pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
-def test_it_loads_and_is_the_default():
+def test_it_loads_and_is_the_default() -> None:
     model, _ = load_model(WEIGHTS / "imagenet.safetensors")
     images = torch.zeros(2, 3, 40, 50, dtype=torch.uint8)
     with torch.no_grad():
-        assert model.embed(images).isfinite().all()
+        assert as_tadam(model).embed(images).isfinite().all()
     assert default_model() == "imagenet"
 
 
 @pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
-def test_a_fitted_file_predicts_where_the_wheel_is_missing(tmp_path, monkeypatch):
+def test_a_fitted_file_predicts_where_the_wheel_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images = np.random.default_rng(0).integers(0, 256, (6, 40, 50, 3), dtype=np.uint8)
     classifier = FewShotClassifier("imagenet").fit(images, ["a", "b"] * 3)
     expected = classifier.predict_proba(images)
@@ -74,6 +78,6 @@ def test_a_fitted_file_predicts_where_the_wheel_is_missing(tmp_path, monkeypatch
         FewShotClassifier("imagenet").fit(images, ["a", "b"] * 3)
 
 
-def test_without_the_wheel_another_model_is_the_default(monkeypatch):
+def test_without_the_wheel_another_model_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(efficientnet_lite0, "_WHEEL", "a_package_that_is_not_there")
     assert default_model() != "imagenet"

@@ -4,6 +4,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tadam.config import Config
 from tadam.methods.base import InputSpec
 from tadam.methods.cotraining import auxiliary_probability
 from tadam.methods.tadam import Tadam
-from tadam.nn.backbones.resnet12 import ResNet12
+from tadam.nn.backbones.resnet12 import ResNet12, ResNet12Config
 from tadam.recipes import load_recipe
 from tadam.training.schedule import validates_after
 
@@ -92,6 +93,7 @@ def test_bytes_of_an_image(width: int) -> None:
 )
 def test_the_papers_runs(recipe: str, size: int, split: int) -> None:
     config = load_recipe(recipe)
+    assert isinstance(config.backbone, ResNet12Config)
     steps, flops = config.schedule.episodes, image_flops(config.backbone.width, size)
     training = steps * mean_images(config) * TRAINING_FACTOR * flops
     of_task = config.episode.way * config.episode.shot + config.validation.queries
@@ -173,7 +175,7 @@ def test_the_table_has_a_row_for_each_target() -> None:
 
 def measured_milliseconds(config: Config, setting: str, size: int = 32) -> float:
     rate = MEASURED["step / GEMM rate", setting]["value"] * BENCH["machine"]["gemm_gflops"]
-    return step_flops(config, size) / rate / 1e6
+    return float(step_flops(config, size) / rate / 1e6)
 
 
 def test_times_and_memory_are_those_of_the_run() -> None:
@@ -201,7 +203,7 @@ def test_times_and_memory_are_those_of_the_run() -> None:
         ("84 pixels instead of 32", "image size 84", {}, 84),
     ],
 )
-def test_growth_of_the_cost(row: str, setting: str, change: dict, size: int) -> None:
+def test_growth_of_the_cost(row: str, setting: str, change: dict[str, Any], size: int) -> None:
     base, changed = at_width(16), at_width(16).updated(change)
     cost = measured_milliseconds(changed, setting, size) / measured_milliseconds(base, "base")
     arithmetic = step_flops(changed, size) / step_flops(base, 32)

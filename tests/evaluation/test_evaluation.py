@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from tadam.data.store import ImageStore
 from tadam.errors import UserError
 from tadam.evaluation.answers import images_at
 from tadam.evaluation.scores import calibration_error, confusion_matrix, mean_and_interval
-from tadam.evaluation.tasks import evaluate, evaluate_tasks
+from tadam.evaluation.tasks import Evaluation, evaluate, evaluate_tasks
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo, load_model, save_model
@@ -25,7 +27,7 @@ from thread_ranks import in_threads
 TASKS = 6
 
 
-def make_model(seed=0, **tables) -> tuple[Tadam, ModelInfo]:
+def make_model(seed: int = 0, **tables: dict[str, Any]) -> tuple[Tadam, ModelInfo]:
     """A model with random weights and large multipliers, so that conditioning matters."""
     config = Config().updated({"backbone": {"width": 2}, **tables})
     spec = InputSpec(channels=3, image_size=16, auxiliary_classes=0)
@@ -46,7 +48,7 @@ def make_store() -> ImageStore:
     return ImageStore.from_counts(images.clip(0, 255).astype(np.uint8), counts, list("abcd"))
 
 
-def make_sampler(seed=0) -> EpisodeSampler:
+def make_sampler(seed: int = 0) -> EpisodeSampler:
     return EpisodeSampler(make_store(), way=3, shot=2, queries=20, seed=seed)
 
 
@@ -85,7 +87,9 @@ def calibration_by_hand(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("distance", ["euclidean", "cosine"])
-def test_conditioning_on_and_off_match_direct_calls_after_loading(tmp_path, distance):
+def test_conditioning_on_and_off_match_direct_calls_after_loading(
+    tmp_path: Path, distance: str
+) -> None:
     model, info = make_model(metric={"distance": distance})
     save_model(tmp_path / "m", model, info)
     loaded, _ = load_model(tmp_path / "m")
@@ -100,8 +104,8 @@ def test_conditioning_on_and_off_match_direct_calls_after_loading(tmp_path, dist
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("batch", [256, 7])
 def test_embedding_each_image_once_gives_the_answer_of_the_direct_forward(
-    monkeypatch, batch, enabled
-):
+    monkeypatch: pytest.MonkeyPatch, batch: int, enabled: bool
+) -> None:
     monkeypatch.setattr(tadam.evaluation.answers, "IMAGES_AT_ONCE", batch)
     model, _ = make_model(conditioning={"enabled": enabled})
     sampler = make_sampler()
@@ -115,7 +119,7 @@ def test_embedding_each_image_once_gives_the_answer_of_the_direct_forward(
     assert (result.accuracy_unconditioned is None) == (not enabled)
 
 
-def test_confusion_and_per_class_accuracy_count_every_query():
+def test_confusion_and_per_class_accuracy_count_every_query() -> None:
     model, _ = make_model()
     sampler = make_sampler()
     result = evaluate_tasks(model, sampler, TASKS)
@@ -133,7 +137,7 @@ def test_confusion_and_per_class_accuracy_count_every_query():
     assert result.class_names == ("a", "b", "c", "d")
 
 
-def test_confusion_translates_the_labels_of_a_task_to_classes_of_the_split():
+def test_confusion_translates_the_labels_of_a_task_to_classes_of_the_split() -> None:
     episode = Episode(
         classes=np.array([[2, 0], [1, 2]]),
         support=np.zeros((2, 2), np.int64),
@@ -142,12 +146,12 @@ def test_confusion_translates_the_labels_of_a_task_to_classes_of_the_split():
         query_labels=np.array([[0, 0, 1], [1, 0, 0]]),
     )
     answers = np.array([[0, 1, 1], [0, 0, 1]])
-    matrix = confusion_matrix(np.float32(np.eye(2)[answers]), episode, 4)
+    matrix = confusion_matrix(np.eye(2, dtype=np.float32)[answers], episode, 4)
     expected = [[1, 0, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0]]
     assert matrix.tolist() == expected
 
 
-def test_a_class_that_no_task_asked_for_has_no_accuracy():
+def test_a_class_that_no_task_asked_for_has_no_accuracy() -> None:
     model, _ = make_model()
     sampler = make_sampler()
     result = evaluate_tasks(model, sampler, 1)
@@ -156,21 +160,21 @@ def test_a_class_that_no_task_asked_for_has_no_accuracy():
     assert len(asked) == 3
 
 
-def test_interval_is_196_standard_errors():
+def test_interval_is_196_standard_errors() -> None:
     # mean 0.5, sample variance (0.01 + 0.01 + 0.09 + 0.09) / 3
     mean, half = mean_and_interval(np.array([0.4, 0.6, 0.2, 0.8]))
     assert mean == pytest.approx(0.5)
     assert half == pytest.approx(1.96 * (0.2 / 3) ** 0.5 / 2)
 
 
-def test_one_task_has_no_interval():
+def test_one_task_has_no_interval() -> None:
     assert mean_and_interval(np.array([0.75])) == (0.75, None)
     result = evaluate_tasks(make_model()[0], make_sampler(), 1)
     assert result.ci95 is None
     assert result.ci95_unconditioned is None
 
 
-def test_calibration_error_of_two_bins_by_hand():
+def test_calibration_error_of_two_bins_by_hand() -> None:
     # confidences 0.9 and 0.91 (one right), 0.6 (right), 1.0 (wrong)
     p = np.array([[[0.9, 0.1], [0.09, 0.91], [0.6, 0.4], [1.0, 0.0]]], np.float32)
     labels = np.array([[0, 0, 0, 1]])
@@ -178,14 +182,14 @@ def test_calibration_error_of_two_bins_by_hand():
     assert calibration_error(p, labels) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_sure_and_right_model_is_calibrated():
+def test_a_sure_and_right_model_is_calibrated() -> None:
     p = np.array([[[1.0, 0.0], [0.0, 1.0]]], np.float32)
     assert calibration_error(p, np.array([[0, 1]])) == 0.0
     assert calibration_error(p, np.array([[1, 0]])) == 1.0
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_evaluation_leaves_mode_and_weights_alone(training):
+def test_evaluation_leaves_mode_and_weights_alone(training: bool) -> None:
     model, _ = make_model()
     model.train(training)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -195,7 +199,7 @@ def test_evaluation_leaves_mode_and_weights_alone(training):
     assert all(p.requires_grad for p in model.parameters())
 
 
-def test_the_mode_comes_back_when_evaluation_fails():
+def test_the_mode_comes_back_when_evaluation_fails() -> None:
     model, _ = make_model()
     model.train()
 
@@ -207,14 +211,14 @@ def test_the_mode_comes_back_when_evaluation_fails():
     assert model.training
 
 
-def test_a_model_in_training_mode_is_evaluated_with_running_statistics():
+def test_a_model_in_training_mode_is_evaluated_with_running_statistics() -> None:
     model, _ = make_model()
     evaluated = evaluate_tasks(model, make_sampler(), TASKS)
     trained = evaluate_tasks(model.train(), make_sampler(), TASKS)
     assert dataclasses.replace(trained, seconds=0) == dataclasses.replace(evaluated, seconds=0)
 
 
-def test_the_seed_decides_the_result():
+def test_the_seed_decides_the_result() -> None:
     model, _ = make_model()
     one, same, other = (
         dataclasses.replace(evaluate_tasks(model, make_sampler(seed), TASKS), seconds=0.0, seed=0)
@@ -224,7 +228,7 @@ def test_the_seed_decides_the_result():
     assert one.confusion != other.confusion
 
 
-def test_the_unconditioned_control_can_be_skipped():
+def test_the_unconditioned_control_can_be_skipped() -> None:
     model, _ = make_model()
     both = evaluate_tasks(model, make_sampler(), TASKS)
     single = evaluate_tasks(model, make_sampler(), TASKS, controls=False)
@@ -232,7 +236,7 @@ def test_the_unconditioned_control_can_be_skipped():
     assert single.accuracy_unconditioned is None
 
 
-def test_progress_counts_tasks_and_the_result_is_json():
+def test_progress_counts_tasks_and_the_result_is_json() -> None:
     seen = []
     result = evaluate_tasks(
         make_model()[0], make_sampler(), 30, progress=lambda done, total: seen.append((done, total))
@@ -245,7 +249,9 @@ def test_progress_counts_tasks_and_the_result_is_json():
     assert record["accuracy"] == result.accuracy
 
 
-def evaluate_on(store, tmp_path, monkeypatch):
+def evaluate_on(
+    store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Tadam, Evaluation]:
     """A saved model of 16 pixels and 3 channels, and its evaluation on the images of a store."""
     monkeypatch.setattr(
         tadam.evaluation.measured_data, "load_split", lambda data, split, progress: store
@@ -256,7 +262,9 @@ def evaluate_on(store, tmp_path, monkeypatch):
     return model, evaluate(path, "fc100", way=3, shot=2, tasks=TASKS, queries=20)
 
 
-def test_images_of_another_size_are_scaled_to_the_models(tmp_path, monkeypatch):
+def test_images_of_another_size_are_scaled_to_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images = make_store().images.repeat(2, axis=1).repeat(2, axis=2)
     store = dataclasses.replace(make_store(), images=images)
     model, found = evaluate_on(store, tmp_path, monkeypatch)
@@ -266,20 +274,24 @@ def test_images_of_another_size_are_scaled_to_the_models(tmp_path, monkeypatch):
     )
 
 
-def test_images_with_other_channels_are_refused(tmp_path, monkeypatch):
+def test_images_with_other_channels_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = dataclasses.replace(make_store(), images=make_store().images[..., :1])
     with pytest.raises(UserError, match="takes images with 3 channels, but fc100 has 1"):
         evaluate_on(store, tmp_path, monkeypatch)
 
 
-def test_zero_tasks_are_refused():
+def test_zero_tasks_are_refused() -> None:
     with pytest.raises(UserError, match="at least 1 task, got 0"):
         evaluate_tasks(make_model()[0], make_sampler(), 0)
 
 
 @pytest.mark.parametrize("conditioned", [True, False])
 @pytest.mark.parametrize("size", [2, 4, TASKS + 1])  # equal shares, unequal ones, and none
-def test_an_evaluation_shared_by_processes_gives_each_the_same_numbers(size, conditioned):
+def test_an_evaluation_shared_by_processes_gives_each_the_same_numbers(
+    size: int, conditioned: bool
+) -> None:
     model, _ = make_model(conditioning={"enabled": conditioned})
     alone = evaluate_tasks(model, make_sampler(), TASKS)
     results = in_threads(
@@ -287,5 +299,5 @@ def test_an_evaluation_shared_by_processes_gives_each_the_same_numbers(size, con
     )
     for result in results:
         assert result.calibration_error == pytest.approx(alone.calibration_error, abs=1e-6)
-        same = {"seconds": 0.0, "calibration_error": 0.0}
+        same: dict[str, Any] = {"seconds": 0.0, "calibration_error": 0.0}
         assert dataclasses.replace(result, **same) == dataclasses.replace(alone, **same)

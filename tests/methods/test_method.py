@@ -208,6 +208,12 @@ def test_settings_that_a_method_does_not_have_are_refused(
         Config().with_settings(["method.name=toy", *settings])
 
 
+def test_another_method_drops_what_a_recipe_says_in_tables_that_it_does_not_use() -> None:
+    config = Config().with_settings(["metric.alpha=2.0", "episode.shot=3"])
+    other = config.with_settings(["method.name=toy"])
+    assert (other.metric, other.episode.shot) == (Config().metric, 3)
+
+
 def test_a_recipe_is_written_without_the_tables_that_its_method_does_not_use() -> None:
     text = Config().with_settings(["method.name=toy"]).to_toml()
     assert '[method]\nname = "toy"\nfeatures = 4\n' in text

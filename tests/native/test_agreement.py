@@ -1,12 +1,17 @@
 """With and without the native core: the same training steps, embeddings and accuracy."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from tadam import native
 from tadam.config import Config, DataConfig
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
+from tadam.data.store import ImageStore
 from tadam.evaluation.tasks import evaluate_tasks
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam
@@ -21,11 +26,11 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def splits():
+def splits() -> Mapping[str, ImageStore]:
     return load_splits(DataConfig("shapes"))
 
 
-def trainer_of(splits):
+def trainer_of(splits: Mapping[str, ImageStore]) -> Trainer:
     config = Config().updated(
         {
             "backbone": {"width": 16},
@@ -41,11 +46,13 @@ def trainer_of(splits):
     return Trainer(config, model, store, torch.device("cpu"))
 
 
-def weights_of(trainer):
+def weights_of(trainer: Trainer) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
 
 
-def test_every_step_and_the_accuracy_after_them_do_not_depend_on_the_core(splits):
+def test_every_step_and_the_accuracy_after_them_do_not_depend_on_the_core(
+    splits: Mapping[str, ImageStore],
+) -> None:
     ours = trainer_of(splits)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "available", lambda: False)
@@ -65,7 +72,7 @@ def test_every_step_and_the_accuracy_after_them_do_not_depend_on_the_core(splits
             assert (moved - expected_move).norm() < 0.02 * expected_move.norm() + 2e-5, name
     assert sum(losses[-5:]) < 0.97 * sum(losses[:5])  # it learns
 
-    model = ours.model.eval()
+    model: Any = ours.model.eval()
     sampler = EpisodeSampler(splits["val"], way=5, shot=1, queries=10, seed=0)
     images = torch.from_numpy(splits["val"].images[:64]).permute(0, 3, 1, 2)
     results = []
@@ -75,6 +82,7 @@ def test_every_step_and_the_accuracy_after_them_do_not_depend_on_the_core(splits
             results.append((evaluate_tasks(model, sampler, tasks=500), model.embed(images)))
     (accurate, embedded), (reference, exact) = results
     assert accurate.accuracy_unconditioned is not None
+    assert reference.accuracy_unconditioned is not None
     assert abs(accurate.accuracy - reference.accuracy) <= 0.001
     assert abs(accurate.accuracy_unconditioned - reference.accuracy_unconditioned) <= 0.001
     assert (embedded - exact).norm() <= 1e-5 * exact.norm()

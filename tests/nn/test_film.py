@@ -7,7 +7,7 @@ import torch
 from tadam.nn.film import film
 
 
-def test_each_task_gets_its_own_scale_and_shift():
+def test_each_task_gets_its_own_scale_and_shift() -> None:
     x = torch.arange(8.0).reshape(4, 2, 1, 1)  # two tasks of two images of two channels
     gamma = torch.tensor([[1.0, 2.0], [10.0, 0.0]])
     beta = torch.tensor([[0.0, 1.0], [-1.0, 5.0]])
@@ -15,7 +15,7 @@ def test_each_task_gets_its_own_scale_and_shift():
     assert film(x, gamma, beta).flatten(1).tolist() == expected
 
 
-def test_agrees_with_numpy_broadcasting_over_space():
+def test_agrees_with_numpy_broadcasting_over_space() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3, 4, 5, 6, 7))  # (T, N, C, H, W)
     gamma, beta = rng.normal(size=(2, 3, 5))
@@ -24,19 +24,19 @@ def test_agrees_with_numpy_broadcasting_over_space():
     np.testing.assert_allclose(ours.numpy().reshape(x.shape), expected, rtol=1e-12)
 
 
-def test_gamma_one_and_beta_zero_are_the_exact_identity():
+def test_gamma_one_and_beta_zero_are_the_exact_identity() -> None:
     x = torch.randn(6, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     assert torch.equal(film(x, torch.ones(2, 3), torch.zeros(2, 3)), x)
 
 
-def test_memory_format_is_kept():
+def test_memory_format_is_kept() -> None:
     x = torch.zeros(4, 3, 5, 5).contiguous(memory_format=torch.channels_last)
     y = film(x, torch.ones(2, 3), torch.zeros(2, 3))
     assert y.is_contiguous(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 2, 2), (4, 2, 2, 2)])
-def test_activations_that_do_not_fit_the_tasks_are_refused(shape):
+def test_activations_that_do_not_fit_the_tasks_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(
         ValueError, match=rf"gamma \(2, 3\) .* do not fit {shape[0]} images of {shape[1]} channels"
     ):

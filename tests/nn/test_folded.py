@@ -1,17 +1,20 @@
 """The folded network: the same embeddings as the trained one, from plain convolutions."""
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from tadam import native
+from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.conv4 import Conv4
 from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
 
 
-def trained(backbone):
+def trained(backbone: Backbone) -> Backbone:
     """As if trained: statistics, scales and shifts that differ from channel to channel."""
     generator = torch.Generator().manual_seed(0)
     for name, value in [*backbone.named_parameters(), *backbone.named_buffers()]:
@@ -20,7 +23,7 @@ def trained(backbone):
     return backbone.eval()
 
 
-def film_of(backbone, tasks=1):
+def film_of(backbone: Backbone, tasks: int = 1) -> Any:
     generator = torch.Generator().manual_seed(1)
     return [
         (
@@ -31,12 +34,12 @@ def film_of(backbone, tasks=1):
     ]
 
 
-def mirrored(backbone):
+def mirrored(backbone: Backbone) -> Backbone:
     backbone.mirrored = True
     return backbone
 
 
-BACKBONES = {
+BACKBONES: dict[str, Callable[[], Backbone]] = {
     "resnet12": lambda: ResNet12(width=16),
     "resnet12-relu": lambda: ResNet12(width=5, pools=4, activation="relu"),
     "conv4": lambda: Conv4(width=16, image_size=35),
@@ -48,7 +51,7 @@ BACKBONES = {
 
 @pytest.mark.parametrize("conditioned", [False, True])
 @pytest.mark.parametrize("name", BACKBONES)
-def test_it_embeds_as_the_trained_network_does(name, conditioned):
+def test_it_embeds_as_the_trained_network_does(name: str, conditioned: bool) -> None:
     torch.manual_seed(0)
     backbone = trained(BACKBONES[name]())
     film = film_of(backbone) if conditioned else None
@@ -65,7 +68,7 @@ def test_it_embeds_as_the_trained_network_does(name, conditioned):
     torch.testing.assert_close(folded(x).double(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_only_convolutions_with_bias_are_left():
+def test_only_convolutions_with_bias_are_left() -> None:
     folded = trained(ResNet12(width=4)).folded()
     kinds = {type(m).__name__ for m in folded.modules() if not list(m.children())}
     assert kinds == {"FoldedConv"}
@@ -73,8 +76,8 @@ def test_only_convolutions_with_bias_are_left():
 
 
 @pytest.mark.skipif(not native.available(), reason="the native core was not built")
-def test_weights_that_were_exchanged_are_packed_again():
-    folded = trained(ResNet12(width=16)).folded()
+def test_weights_that_were_exchanged_are_packed_again() -> None:
+    folded: Any = trained(ResNet12(width=16)).folded()
     x = torch.randn(4, 3, 32, 32).contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
         before = folded(x)
@@ -83,13 +86,23 @@ def test_weights_that_were_exchanged_are_packed_again():
         assert (folded(x) - before).abs().max() > 1e-2
 
 
-def test_one_task_at_a_time():
+@pytest.mark.skipif(not native.available(), reason="the native core was not built")
+def test_weights_that_were_loaded_after_a_prediction_are_packed_again() -> None:
+    folded, other = (trained(ResNet12(width=16)).folded() for _ in range(2))
+    x = torch.randn(4, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        assert (folded(x) - other(x)).abs().max() > 1e-2
+        folded.load_state_dict(other.state_dict())
+        torch.testing.assert_close(folded(x), other(x))
+
+
+def test_one_task_at_a_time() -> None:
     backbone = ResNet12(width=4)
     with pytest.raises(ValueError, match="one task, not for 2"):
         backbone.folded(film_of(backbone, tasks=2))
 
 
-def test_a_backbone_that_cannot_be_folded_serves_as_it_is():
+def test_a_backbone_that_cannot_be_folded_serves_as_it_is() -> None:
     pixels = RawPixels(3, 32)
     x = torch.rand(2, 3, 32, 32)
     assert torch.equal(pixels.folded()(x), pixels.embed(x))

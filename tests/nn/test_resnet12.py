@@ -1,5 +1,7 @@
 """ResNet-12 has the paper's shape: widths, pools, an unconditioned shortcut, and any image size."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -32,7 +34,7 @@ def block_sides(net: ResNet12, size: int, channels: int = 3) -> list[int]:
         (256, [128, 64, 32, 32]),
     ],
 )
-def test_three_pools_halve_and_round_up(size, sides, channels):
+def test_three_pools_halve_and_round_up(size: int, sides: list[int], channels: int) -> None:
     assert block_sides(ResNet12(channels, width=1), size, channels) == sides
 
 
@@ -40,11 +42,11 @@ def test_three_pools_halve_and_round_up(size, sides, channels):
     ("pools", "sides"),
     [(0, [84] * 4), (1, [42] * 4), (2, [42, 21, 21, 21]), (4, [42, 21, 11, 6])],
 )
-def test_pools_count_from_the_first_block(pools, sides):
+def test_pools_count_from_the_first_block(pools: int, sides: list[int]) -> None:
     assert block_sides(ResNet12(width=1, pools=pools), 84) == sides
 
 
-def test_an_odd_last_row_and_column_reach_the_embedding():
+def test_an_odd_last_row_and_column_reach_the_embedding() -> None:
     net = ResNet12(width=1, pools=4).eval()
     x = torch.zeros(2, 3, 17, 17)
     x[1, :, 16, 16] = 1.0
@@ -53,7 +55,7 @@ def test_an_odd_last_row_and_column_reach_the_embedding():
     assert not torch.equal(z[0], z[1])
 
 
-def test_widths_double_and_sixteen_convolutions_have_no_bias():
+def test_widths_double_and_sixteen_convolutions_have_no_bias() -> None:
     net = ResNet12(width=64)
     assert net.feature_size == 512
     assert net.conditioned_widths == (64,) * 3 + (128,) * 3 + (256,) * 3 + (512,) * 3
@@ -69,14 +71,14 @@ def test_widths_double_and_sixteen_convolutions_have_no_bias():
     assert sum(p.numel() for p in net.parameters()) == by_hand == 7_996_800
 
 
-def test_batch_norm_has_the_authors_epsilon_and_momentum():
+def test_batch_norm_has_the_authors_epsilon_and_momentum() -> None:
     norms = [m for m in ResNet12(width=1).modules() if isinstance(m, nn.BatchNorm2d)]
     assert len(norms) == 16
     assert {(n.eps, n.momentum) for n in norms} == {(1e-3, 0.05)}
 
 
-def test_film_acts_before_the_sum_and_leaves_the_shortcut_alone():
-    block = residual_block(2, 3, pool=False, activation="swish").eval()
+def test_film_acts_before_the_sum_and_leaves_the_shortcut_alone() -> None:
+    block: Any = residual_block(2, 3, pool=False, activation="swish").eval()
     x = torch.randn(2, 2, 5, 5, generator=torch.Generator().manual_seed(0))
     # a scale of 0 silences the main path, so that swish(shift + shortcut) is left
     zero, shift = torch.zeros(2, 3), torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0]])
@@ -89,13 +91,13 @@ def test_film_acts_before_the_sum_and_leaves_the_shortcut_alone():
 
 
 @pytest.mark.parametrize("unit", [0, 1])
-def test_film_of_the_inner_units_acts_before_their_activation(unit):
-    block = residual_block(1, 1, pool=False, activation="relu").eval()
+def test_film_of_the_inner_units_acts_before_their_activation(unit: int) -> None:
+    block: Any = residual_block(1, 1, pool=False, activation="relu").eval()
     for layer in block.units:
         nn.init.dirac_(layer.conv.weight)  # each unit passes its input on ...
     block.units[1].conv.weight.data.neg_()  # ... but the second turns the sign
     nn.init.zeros_(block.shortcut.conv.weight)
-    modulations = [None, None, None]
+    modulations: list[Any] = [None, None, None]
     modulations[unit] = (torch.tensor([[1.0]]), torch.tensor([[-7.0]]))
     modulations[2] = (torch.tensor([[1.0]]), torch.tensor([[3.0]]))
     with torch.no_grad():
@@ -104,8 +106,8 @@ def test_film_of_the_inner_units_acts_before_their_activation(unit):
     np.testing.assert_allclose(y, 3.0)
 
 
-def test_the_sum_with_the_shortcut_is_activated_and_then_pooled():
-    block = residual_block(1, 1, pool=True, activation="swish").eval()
+def test_the_sum_with_the_shortcut_is_activated_and_then_pooled() -> None:
+    block: Any = residual_block(1, 1, pool=True, activation="swish").eval()
     for layer in block.units:
         nn.init.zeros_(layer.conv.weight)
     nn.init.ones_(block.shortcut.conv.weight)
@@ -120,7 +122,7 @@ def test_the_sum_with_the_shortcut_is_activated_and_then_pooled():
 
 
 @pytest.mark.parametrize(("scheme", "gain"), [("paper", 0.2), ("he", 2.0)])
-def test_initial_variance_is_the_gain_over_the_fan_out(scheme, gain):
+def test_initial_variance_is_the_gain_over_the_fan_out(scheme: str, gain: float) -> None:
     for kernel_size in (1, 3):
         unit = ConvNorm(150, 200, kernel_size)
         initialise_convolutions(unit, scheme, torch.Generator().manual_seed(0))

@@ -76,9 +76,8 @@ def test_finished_conditioned_runs_of_the_folder_are_found(tmp_path: Path) -> No
 
 def test_mistakes_are_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
     command = ["reproduce", "figure3", "--out", tmp_path / "out"]
-    assert_one_sentence(
-        tadam(*command), "has no trained model with task conditioning: run 'tadam reproduce table3"
-    )
+    words = "has no trained model with task conditioning: reproduce the rows alpha-tc and tadam"
+    assert_one_sentence(tadam(*command), words, "name runs with --models")
     plain = write_model(tmp_path / "plain", 0.0, PLAIN)
     assert_one_sentence(tadam(*command, "--models", plain), "plain has no task conditioning")
     assert_one_sentence(tadam(*command, "--models", tmp_path / "none"), "there is no model")

@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,9 @@ def test_an_estimate_counts_what_a_real_run_does(
     for name in ("step", "_image_update"):
         original = getattr(Trainer, name)
 
-        def counted(*args: object, name: str = name, original=original) -> object:  # type: ignore
+        def counted(
+            *args: object, name: str = name, original: Callable[..., Any] = original
+        ) -> object:
             calls[name] += 1
             return original(*args)
 
@@ -98,7 +101,7 @@ def test_a_runs_time_is_the_sum_of_its_parts() -> None:
 
 
 def test_a_validation_embeds_each_image_once_and_each_tasks_again_if_conditioned(
-    make_store,
+    make_store: Callable[..., Any],
 ) -> None:
     # Both classes and all their 8 images are in every task.
     sampler = EpisodeSampler(make_store([4, 4]), way=2, shot=1, queries=6, seed=0)
@@ -142,7 +145,9 @@ def test_the_command_prints_an_estimate_and_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_many_processes_are_not_estimated(tadam: CommandLine, monkeypatch) -> None:
+def test_many_processes_are_not_estimated(
+    tadam: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variables = {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "TORCHELASTIC_RESTART_COUNT": 0}
     for name, value in {**variables, "TORCHELASTIC_RUN_ID": "none"}.items():
         monkeypatch.setenv(name, str(value))

@@ -1,5 +1,7 @@
 """Pieces of a step: shares, weights, and running statistics that do not care who computed what."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -32,7 +34,9 @@ def ranks(size: int) -> list[Ranks]:
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize("statistics", ["batch", "task"])
 @pytest.mark.parametrize("total", [4, 10])  # tasks, and an auxiliary batch that does not divide
-def test_every_item_belongs_to_one_piece_of_one_process(size, statistics, total):
+def test_every_item_belongs_to_one_piece_of_one_process(
+    size: int, statistics: str, total: int
+) -> None:
     setting = f"backbone.statistics={statistics}"
     found = [list(pieces(r, setting).of(total)) for r in ranks(size)]
     items = [i for own in found for piece in own for i in range(total)[piece.items]]
@@ -45,7 +49,9 @@ def test_every_item_belongs_to_one_piece_of_one_process(size, statistics, total)
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize("statistics", ["batch", "task"])
-def test_the_mean_over_processes_of_weighted_means_is_the_mean_over_all(size, statistics):
+def test_the_mean_over_processes_of_weighted_means_is_the_mean_over_all(
+    size: int, statistics: str
+) -> None:
     values = np.random.default_rng(0).normal(size=10)
     sums = [
         sum(
@@ -57,7 +63,7 @@ def test_the_mean_over_processes_of_weighted_means_is_the_mean_over_all(size, st
     assert np.mean(sums) == pytest.approx(values.mean())
 
 
-def test_tasks_are_cut_alike_whatever_the_number_of_processes():
+def test_tasks_are_cut_alike_whatever_the_number_of_processes() -> None:
     cuts = [
         [
             (p.start, p.stop)
@@ -72,14 +78,15 @@ def test_tasks_are_cut_alike_whatever_the_number_of_processes():
 def moved_by(norm: nn.BatchNorm2d, batches: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     for batch in batches:
         norm(batch)
-    return norm.running_mean.clone(), norm.running_var.clone(), norm.num_batches_tracked.clone()
+    names = ("running_mean", "running_var", "num_batches_tracked")
+    return tuple(norm.get_buffer(name).clone() for name in names)
 
 
-def test_running_statistics_are_the_means_over_pieces_computed_alone():
+def test_running_statistics_are_the_means_over_pieces_computed_alone() -> None:
     generator = torch.Generator().manual_seed(0)
     data = torch.randn(4, 2, 8, 3, 5, 5, generator=generator) * 3 + 1  # 4 pieces, 2 passes each
     norm = nn.BatchNorm2d(3, momentum=0.3)
-    norm.running_mean.fill_(7.0)
+    norm.get_buffer("running_mean").fill_(7.0)
     for piece in pieces(ALONE, "backbone.statistics=task", norm=norm).of(4):
         for batch in data[piece.start]:
             norm(batch)
@@ -87,7 +94,7 @@ def test_running_statistics_are_the_means_over_pieces_computed_alone():
     alone = []
     for passes in data:
         single = nn.BatchNorm2d(3, momentum=0.3)
-        single.running_mean.fill_(7.0)
+        single.get_buffer("running_mean").fill_(7.0)
         alone.append(moved_by(single, list(passes)))
     mean, var, tracked = zip(*alone, strict=True)
     torch.testing.assert_close(norm.running_mean, torch.stack(mean).mean(dim=0))
@@ -95,14 +102,14 @@ def test_running_statistics_are_the_means_over_pieces_computed_alone():
     assert norm.num_batches_tracked == tracked[0] == 2
 
 
-def test_a_single_piece_leaves_the_running_statistics_to_the_network():
+def test_a_single_piece_leaves_the_running_statistics_to_the_network() -> None:
     norm, twin = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
     batch = torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(0))
     for _ in pieces(ALONE, norm=norm).of(4):
         norm(batch)
     twin(batch)
-    assert torch.equal(norm.running_mean, twin.running_mean)
-    assert torch.equal(norm.running_var, twin.running_var)
+    for name in ("running_mean", "running_var"):
+        assert torch.equal(norm.get_buffer(name), twin.get_buffer(name))
 
 
 @pytest.mark.parametrize(
@@ -118,10 +125,12 @@ def test_a_single_piece_leaves_the_running_statistics_to_the_network():
         ),
     ],
 )
-def test_sizes_that_cannot_be_split_are_refused(size, settings, words):
+def test_sizes_that_cannot_be_split_are_refused(
+    size: int, settings: tuple[Any, ...], words: str
+) -> None:
     with pytest.raises(UserError, match=words):
         pieces(Ranks(Place(0, size)), *settings)
 
 
-def test_without_co_training_its_batch_size_does_not_matter():
+def test_without_co_training_its_batch_size_does_not_matter() -> None:
     pieces(Ranks(Place(0, 4)), "auxiliary.enabled=false", "auxiliary.batch_size=2")

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import tadam
+from as_tadam import as_tadam
 from readings import Readings
 from tadam.config import Config
 from tadam.data.store import ImageStore
@@ -68,10 +69,10 @@ def log_without_times(folder: Path) -> list[dict[str, object]]:
     return [{k: v for k, v in r.items() if k not in noisy} for r in read_log(folder)]
 
 
-@pytest.mark.parametrize("optimiser", ["optimiser.name=sgd", "optimiser.name=adamw"])
 def test_a_run_killed_twice_and_resumed_ends_bit_for_bit_like_one_never_killed(
-    images: Path, tmp_path: Path, optimiser: str
+    images: Path, tmp_path: Path
 ) -> None:
+    optimiser = "optimiser.name=adamw"  # has the most to keep; SGD is interrupted below
     whole = start(images, tmp_path / "whole", optimiser)
     assert whole.wait(120) == 0, whole.communicate()
     killed = tmp_path / "killed"
@@ -256,7 +257,7 @@ def test_a_diverging_loss_stops_the_run_and_keeps_the_last_good_checkpoint(
     def poisoned(self: _Run, window: object) -> object:
         if self.counters.step == 5:
             with torch.no_grad():
-                next(self.trainer.model.backbone.parameters()).fill_(float("nan"))
+                next(self.trainer.model.parameters()).fill_(float("nan"))
         return original(self, window)  # type: ignore[arg-type]
 
     monkeypatch.setattr(_Run, "_record", poisoned)
@@ -327,8 +328,9 @@ def test_rotated_classes_are_added_to_training_but_not_to_validation(
     config = Config().with_settings([*SETTINGS, "augment.rotated_classes=true"])
     trainer, validation = prepare(config, "cpu")
     assert len(trainer.store.class_names) == 16
-    assert trainer.model.auxiliary_head is not None
-    assert trainer.model.auxiliary_head.out_features == 16
+    head = as_tadam(trainer.model).auxiliary_head
+    assert head is not None
+    assert head.out_features == 16
     assert validation.store is store
 
 

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import tadam.training.sweep
+from as_tadam import as_tadam
 from tadam.config import Config
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.training.run import TrainingResult, train
@@ -54,7 +55,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     original = Trainer.step
 
     def step(self: Trainer, t: int) -> Any:
-        made.append((round(self.model.metric.alpha.item(), 4), t))
+        made.append((round(as_tadam(self.model).metric.alpha.item(), 4), t))
         return original(self, t)
 
     monkeypatch.setattr(Trainer, "step", step)
@@ -153,7 +154,7 @@ def test_a_sweep_that_is_stopped_while_values_are_added_keeps_the_earlier_ones(
     step = Trainer.step
 
     def dying(self: Trainer, t: int) -> Any:
-        if 0.65 < self.model.metric.alpha.item() < 0.75:
+        if 0.65 < as_tadam(self.model).metric.alpha.item() < 0.75:
             raise KeyboardInterrupt
         return step(self, t)
 
@@ -178,7 +179,7 @@ def test_interrupted_sweep_resumes_where_it_stopped_and_ends_the_same(
     step = Trainer.step
 
     def dying(self: Trainer, t: int) -> Any:
-        if (round(self.model.metric.alpha.item()), t) == (5, 1):
+        if (round(as_tadam(self.model).metric.alpha.item()), t) == (5, 1):
             raise KeyboardInterrupt
         return step(self, t)
 
@@ -219,7 +220,7 @@ def test_failed_run_is_named_by_its_alpha_and_the_others_are_made(
 
     def diverging(self: Trainer, t: int) -> Any:
         made = step(self, t)
-        alpha = round(self.model.metric.alpha.item())
+        alpha = round(as_tadam(self.model).metric.alpha.item())
         return (
             replace(made, numbers={"loss": made.numbers["loss"] * float("nan")})
             if alpha == 2

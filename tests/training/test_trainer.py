@@ -1,10 +1,15 @@
 """A training step: weight decay groups, order of the two updates, and determinism."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from as_tadam import as_tadam
 from readings import Readings
 from tadam.config import Config
 from tadam.data.store import ImageStore
@@ -47,12 +52,13 @@ def expected_decays(model: nn.Module) -> dict[int, float]:
             result[id(module.weight)] = 5e-4
         if hasattr(module, "gamma0"):
             result[id(module.gamma0)] = result[id(module.beta0)] = 0.01
-    if model.auxiliary_head is not None:
-        result[id(model.auxiliary_head.weight)] = 0.0
+    head = as_tadam(model).auxiliary_head
+    if head is not None:
+        result[id(head.weight)] = 0.0
     return result
 
 
-def test_weight_decay_spares_batch_norm_biases_head_and_alpha():
+def test_weight_decay_spares_batch_norm_biases_head_and_alpha() -> None:
     trainer = make_trainer("metric.learn_alpha=true")
     model = trainer.model
     found = {**decays(trainer.optimisers["few_shot"]), **decays(trainer.optimisers["auxiliary"])}
@@ -63,10 +69,10 @@ def test_weight_decay_spares_batch_norm_biases_head_and_alpha():
     # 16 convolutions and 12 x 2 x 3 TEN matrices; 12 x 2 multipliers
     assert sorted(found.values()).count(5e-4) == 16 + 72
     assert sorted(found.values()).count(0.01) == 24
-    assert found[id(model.metric.log_alpha)] == 0.0
+    assert found[id(as_tadam(model).metric.log_alpha)] == 0.0
 
 
-def test_few_shot_trains_all_but_the_head_and_auxiliary_only_backbone_and_head():
+def test_few_shot_trains_all_but_the_head_and_auxiliary_only_backbone_and_head() -> None:
     trainer = make_trainer("metric.learn_alpha=true")
     names = {id(p): n.partition(".")[0] for n, p in trainer.model.named_parameters()}
     few_shot = {names[i] for i in decays(trainer.optimisers["few_shot"])}
@@ -82,16 +88,20 @@ def record_updates(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[tu
     for name in trainer.optimisers:
         optimiser = trainer.optimisers[name]
 
-        def stepped(name=name, optimiser=optimiser, step=optimiser.step):
+        def stepped(
+            name: str = name,
+            optimiser: torch.optim.Optimizer = optimiser,
+            step: Callable[..., Any] = optimiser.step,
+        ) -> None:
             rates = {group["lr"] for group in optimiser.param_groups}
             events.append((name, *rates))
-            return step()
+            step()
 
         monkeypatch.setattr(optimiser, "step", stepped)
     return events
 
 
-def test_auxiliary_update_comes_before_the_few_shot_update(monkeypatch):
+def test_auxiliary_update_comes_before_the_few_shot_update(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer("auxiliary.probability=1.0", "auxiliary.decay=1.0")
     events = record_updates(trainer, monkeypatch)
     for t in (0, 50, 75):
@@ -102,7 +112,9 @@ def test_auxiliary_update_comes_before_the_few_shot_update(monkeypatch):
     assert [rate for _, rate in events] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
 
 
-def test_few_shot_update_happens_in_every_step_whatever_the_coin(monkeypatch):
+def test_few_shot_update_happens_in_every_step_whatever_the_coin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trainer = make_trainer("auxiliary.probability=0.5", "auxiliary.decay=1.0")
     events = record_updates(trainer, monkeypatch)
     expected = []
@@ -117,13 +129,13 @@ def test_few_shot_update_happens_in_every_step_whatever_the_coin(monkeypatch):
     assert 12 < len(expected) < 24  # both cases were seen
 
 
-def test_auxiliary_steps_follow_the_decaying_probability(monkeypatch):
+def test_auxiliary_steps_follow_the_decaying_probability(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 8_000
     trainer = make_trainer(f"schedule.episodes={steps}")
     ran: list[int] = []
     zero = torch.zeros(())
 
-    def auxiliary(update: Update, t: int, rate: float):
+    def auxiliary(update: Update, t: int, rate: float) -> tuple[Tensor, Tensor, int]:
         ran.append(t)
         return zero, zero, 0
 
@@ -137,7 +149,7 @@ def test_auxiliary_steps_follow_the_decaying_probability(monkeypatch):
     assert (np.abs(counts - 400 * p) < 4 * deviation).all()
 
 
-def test_no_auxiliary_update_without_co_training(monkeypatch):
+def test_no_auxiliary_update_without_co_training(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer("auxiliary.enabled=false")
     events = record_updates(trainer, monkeypatch)
     for t in range(3):
@@ -149,7 +161,7 @@ def state(trainer: Trainer) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
 
 
-def assert_equal_states(one: dict, other: dict) -> None:
+def assert_equal_states(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
     assert one.keys() == other.keys()
     different = [name for name in one if not torch.equal(one[name], other[name])]
     assert different == []
@@ -158,7 +170,7 @@ def assert_equal_states(one: dict, other: dict) -> None:
 AUGMENTED = ("augment.flip=true", "augment.crop_padding=2", "augment.brightness=0.3")
 
 
-def test_two_trainers_end_with_the_same_bits():
+def test_two_trainers_end_with_the_same_bits() -> None:
     finals = []
     for seed in (1, 2):
         torch.manual_seed(seed)  # the global RNG must not matter
@@ -176,7 +188,7 @@ def test_two_trainers_end_with_the_same_bits():
     assert "backbone.pixel_mean" not in moved
 
 
-def test_a_step_depends_on_the_state_and_its_number_alone():
+def test_a_step_depends_on_the_state_and_its_number_alone() -> None:
     straight = make_trainer(*AUGMENTED)
     for t in range(4):
         straight.step(t)
@@ -191,7 +203,7 @@ def test_a_step_depends_on_the_state_and_its_number_alone():
     assert_equal_states(state(straight), state(second))
 
 
-def test_another_seed_trains_other_weights():
+def test_another_seed_trains_other_weights() -> None:
     one, other = make_trainer(), make_trainer("run.seed=1")
     other.model.load_state_dict(one.model.state_dict())
     one.step(0)
@@ -200,7 +212,7 @@ def test_another_seed_trains_other_weights():
     assert not torch.equal(state(one)[name], state(other)[name])
 
 
-def test_training_leaves_the_global_rng_alone():
+def test_training_leaves_the_global_rng_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -216,20 +228,20 @@ def test_training_leaves_the_global_rng_alone():
         (("auxiliary.enabled=false", "conditioning.enabled=false"), 2),
     ],
 )
-def test_every_pass_of_a_step_updates_batch_norm(settings, passes):
+def test_every_pass_of_a_step_updates_batch_norm(settings: tuple[Any, ...], passes: int) -> None:
     trainer = make_trainer(*settings)
     trainer.step(0)
     tracked = [v for k, v in state(trainer).items() if k.endswith("num_batches_tracked")]
     assert [v.item() for v in tracked] == [passes] * 16
 
 
-def test_loss_and_accuracy_are_those_of_the_episode_before_the_update():
+def test_loss_and_accuracy_are_those_of_the_episode_before_the_update() -> None:
     trainer = make_trainer("auxiliary.enabled=false", "optimiser.label_smoothing=0.1")
     twin = make_trainer("auxiliary.enabled=false")
     result = trainer.step(3)
     episode = twin.sampler.batch(6, 2)  # two tasks a step: step 3 has tasks 6 and 7
 
-    def images(rows):
+    def images(rows: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(twin.store.images[rows]).permute(0, 1, 4, 2, 3)
 
     with torch.no_grad():
@@ -245,7 +257,7 @@ def test_loss_and_accuracy_are_those_of_the_episode_before_the_update():
     assert result.numbers["accuracy"].item() == pytest.approx(right.mean())
 
 
-def test_images_kept_on_the_device_train_the_same_bits(monkeypatch):
+def test_images_kept_on_the_device_train_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = make_trainer(*AUGMENTED)
     monkeypatch.setattr("tadam.training.trainer.images_fit", lambda size, device: True)
     resident = make_trainer(*AUGMENTED)
@@ -256,7 +268,7 @@ def test_images_kept_on_the_device_train_the_same_bits(monkeypatch):
     assert_equal_states(state(usual), state(resident))
 
 
-def test_readings_are_noticed():
+def test_readings_are_noticed() -> None:
     with Readings() as readings:
         torch.ones(2).sum().item()
         bool(torch.ones(()) > 0)
@@ -269,7 +281,7 @@ ALWAYS = ("auxiliary.probability=1.0", "auxiliary.decay=1.0")
 
 @pytest.mark.parametrize("clip", ["parameter", "global", "none"])
 @pytest.mark.parametrize("statistics", ["batch", "task"])
-def test_a_step_reads_nothing_from_the_device(clip, statistics):
+def test_a_step_reads_nothing_from_the_device(clip: str, statistics: str) -> None:
     settings = (f"optimiser.clip={clip}", f"backbone.statistics={statistics}")
     trainer = make_trainer(*STEADY, *ALWAYS, *settings)
     with Readings() as readings:
@@ -279,7 +291,7 @@ def test_a_step_reads_nothing_from_the_device(clip, statistics):
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_a_step_needs_no_number_from_a_device_that_has_none(optimiser):
+def test_a_step_needs_no_number_from_a_device_that_has_none(optimiser: str) -> None:
     # Tensors on "meta" have shapes but no values: whatever looked at one would raise.
     trainer = make_trainer(*STEADY, *ALWAYS, f"optimiser.name={optimiser}", device="meta")
     for t in range(2):

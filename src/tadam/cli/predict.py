@@ -10,7 +10,7 @@ from tadam.cli.options import Device, Force, Json, Strict
 from tadam.cli.predictions import json_rows, print_predictions, write_files
 from tadam.cli.skipped import told
 from tadam.errors import Interrupted, UserError
-from tadam.reports.terminal import out, print_json, progress_bar
+from tadam.reports.terminal import print_json, progress_bar
 from tadam.system.interruption import interruption
 
 Classifier = Annotated[Path, typer.Argument(metavar="FILE.tadam", help="What 'tadam fit' wrote.")]
@@ -68,14 +68,10 @@ def predict(
     if as_json:
         print_json({"predictions": json_rows(known, predictions, top), "skipped": problems})
     else:
-        print_predictions(known, predictions, top)
-        for file in outputs:
-            out.print(f"written: {file}", soft_wrap=True)
-    done = len(predictions) + len(problems) - left_out
-    if done < len(images):
-        raise Interrupted(
-            f"stopped after {done} of {len(images)} images; the results cover only these"
-        )
+        print_predictions(known, predictions, top, outputs)
+    done, total = len(predictions) + len(problems) - left_out, len(images)
+    if done < total:
+        raise Interrupted(f"stopped after {done} of {total} images; the results cover only these")
 
 
 def _images(paths: list[Path], problems: list[str]) -> list[Path]:

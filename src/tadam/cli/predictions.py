@@ -89,14 +89,19 @@ def _csv_text(
 
 
 def print_predictions(
-    classifier: "FewShotClassifier", predictions: "Sequence[Prediction]", top: int | None
+    classifier: "FewShotClassifier",
+    predictions: "Sequence[Prediction]",
+    top: int | None,
+    written: Sequence[Path],
 ) -> None:
-    """A line for each image, or a summary if there are many and no classes are asked for."""
+    """A line for each image, or a summary if there are many, and the files that were written."""
     names = _class_names(classifier)
     if top is None and len(predictions) > _ROWS:
         _print_summary(names, predictions)
     else:
         _print_rows(names, predictions, top or 1)
+    for file in written:
+        out.print(f"written: {file}", soft_wrap=True)
 
 
 def _print_rows(names: Sequence[str], predictions: "Sequence[Prediction]", top: int) -> None:

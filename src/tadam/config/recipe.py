@@ -86,8 +86,14 @@ class Config:
             raise UserError(f"{source}: {error}") from None
 
     def updated(self, tables: dict[str, Any]) -> Self:
-        """A copy with the keys in `tables` replaced."""
-        return updated(self, tables)
+        """A copy with the keys in `tables` replaced.
+
+        With another method, tables that it does not use go back to their defaults.
+        """
+        table = tables.get("method")
+        method = self.method.chosen(table) if isinstance(table, dict) else self.method
+        unused = set(_PARTS) - set(method.tables) - tables.keys()
+        return updated(self, tables, **{name: type(getattr(self, name))() for name in unused})
 
     def with_settings(self, settings: list[str]) -> Self:
         """A copy with `key=value` settings such as `backbone.width=16`; a later one wins.

@@ -25,11 +25,14 @@ class Chosen(Protocol):
         ...
 
 
-def updated(config: T, tables: dict[str, Any], prefix: str = "") -> T:
-    """A copy of a dataclass with the keys of `tables` replaced; nested dataclasses are tables."""
+def updated(config: T, tables: dict[str, Any], prefix: str = "", **others: Any) -> T:
+    """A copy of a dataclass with the keys of `tables` replaced; nested dataclasses are tables.
+
+    `others` are values to replace as they are, in the same step, so that all are checked together.
+    """
     names = {f.name for f in dataclasses.fields(config)}  # type: ignore[arg-type]
     hints = get_type_hints(type(config))
-    changes = {}
+    changes = dict(others)
     for name, value in tables.items():
         key = prefix + name
         if name not in names:

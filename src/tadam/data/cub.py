@@ -52,13 +52,13 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
     (found,) = find(root)
     size = config.image_size or _DEFAULT_IMAGE_SIZE
     if found.is_dir():
-        files = _dealt(root, class_files(found))
+        files = _by_split(root, class_files(found))
         return load_files(config.name, root / _FOLDER, files, size, progress)
 
     @cache
     def listed() -> dict[str, dict[str, list[str]]]:
         require_md5(found, _MD5)
-        return _dealt(root, _archived(found))
+        return _by_split(root, _archived(found))
 
     def jobs() -> Iterator[tuple[int, Any]]:
         ordered = [n for part in listed().values() for names in part.values() for n in names]
@@ -92,18 +92,18 @@ def verify(root: Path, progress: Progress | None = None) -> list[str]:
                     f"{found} has {len(classes)} classes and {len(files):,} images, "
                     f"expected {_CLASSES} and {_IMAGE_COUNT:,}: download it again"
                 )
-            _dealt(root, classes)
+            _by_split(root, classes)
         else:
             if progress:
                 progress(0, 1)
             require_md5(found, _MD5)
-            _dealt(root, _archived(found))
+            _by_split(root, _archived(found))
     except UserError as error:
         problems.append(str(error))
     return problems
 
 
-def _dealt(root: Path, files: Mapping[str, list[File]]) -> dict[str, dict[str, list[File]]]:
+def _by_split(root: Path, files: Mapping[str, list[File]]) -> dict[str, dict[str, list[File]]]:
     """Groups the files of each class by split."""
     path = root / _FOLDER / SPLITS_FILE
     splits = read_splits(path, list(files)) if path.exists() else split_classes(list(files))

@@ -1,6 +1,6 @@
 """Downloads a file: resumes, checks the published checksum, then moves it into place.
 
-Partial content is kept beside the target as NAME.part until it is complete.
+Partial content is kept next to the target as NAME.part until it is complete.
 """
 
 import http.client

@@ -1,23 +1,24 @@
 """The fused training step of a conv unit: the same numbers and gradients as plain autograd."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from tadam.nn.fast.fused_step import norm_film_swish
 
 CASES = list(itertools.product((False, True), (False, True), (None, "up", "down")))
 
 
-def tensor(*shape):
+def tensor(*shape: int) -> Tensor:
     generator = torch.Generator().manual_seed(sum(shape))
     return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
 
 
-def norm(channels):
+def norm(channels: int) -> nn.BatchNorm2d:
     layer = nn.BatchNorm2d(channels, eps=1e-3, momentum=0.05).double().train()
     with torch.no_grad():
         layer.weight.copy_(torch.linspace(0.5, 1.5, channels))
@@ -25,7 +26,9 @@ def norm(channels):
     return layer
 
 
-def plain(x, layer, modulation, shortcut, pool):
+def plain(
+    x: Tensor, layer: nn.BatchNorm2d, modulation: Any, shortcut: Any, pool: str | None
+) -> Tensor:
     """The same by ordinary operations, each task by itself."""
     y = layer(x)
     if modulation is not None:
@@ -42,7 +45,7 @@ def plain(x, layer, modulation, shortcut, pool):
     return F.max_pool2d(y, 2, ceil_mode=pool == "up") if pool else y
 
 
-def arguments(conditioned, residual):
+def arguments(conditioned: bool, residual: bool) -> Any:
     x, modulation, shortcut = tensor(6, 3, 5, 5), None, None
     if conditioned:
         modulation = (tensor(2, 3), tensor(2, 4)[:, :3].detach().requires_grad_())
@@ -51,13 +54,13 @@ def arguments(conditioned, residual):
     return x, norm(3), modulation, shortcut
 
 
-def everything(x, layer, modulation, shortcut):
+def everything(x: Tensor, layer: nn.BatchNorm2d, modulation: Any, shortcut: Any) -> list[Tensor]:
     """Whatever has a gradient."""
     leaves = [x, layer.weight, layer.bias, *(modulation or ())]
     return leaves + ([shortcut[0], *shortcut[1].parameters()] if shortcut else [])
 
 
-def outcome(out, x, layer, modulation, shortcut):
+def outcome(out: Tensor, x: Tensor, layer: nn.BatchNorm2d, modulation: Any, shortcut: Any) -> Any:
     """The output, the gradients of `everything` and the running statistics."""
     weights = torch.arange(out.numel(), dtype=out.dtype).reshape(out.shape).cos()
     gradients = torch.autograd.grad(
@@ -70,8 +73,8 @@ def outcome(out, x, layer, modulation, shortcut):
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
 def test_output_gradients_and_statistics_are_those_of_plain_autograd(
-    conditioned, residual, pool, memory_format
-):
+    conditioned: bool, residual: bool, pool: str | None, memory_format: torch.memory_format
+) -> None:
     results = []
     for function in (norm_film_swish, plain):
         x, layer, modulation, shortcut = arguments(conditioned, residual)
@@ -82,27 +85,34 @@ def test_output_gradients_and_statistics_are_those_of_plain_autograd(
         torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_images_that_the_tasks_cannot_share_evenly_are_refused():
+def test_images_that_the_tasks_cannot_share_evenly_are_refused() -> None:
     x, layer, modulation, _ = arguments(conditioned=True, residual=False)
     with pytest.raises(ValueError, match="do not fit 5 images"):
         norm_film_swish(x[:5], layer, modulation)
 
 
 @pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
-def test_gradients_agree_with_finite_differences(conditioned, residual, pool):
+def test_gradients_agree_with_finite_differences(
+    conditioned: bool, residual: bool, pool: str | None
+) -> None:
     x, layer, modulation, shortcut = arguments(conditioned, residual)
     layer.momentum = 0.0  # gradcheck calls it many times: the statistics must not move
 
-    def function(*_):
+    def function(*_: Any) -> Tensor:
         return norm_film_swish(x, layer, modulation, shortcut, pool)
 
     assert torch.autograd.gradcheck(function, everything(x, layer, modulation, shortcut))
 
 
-def test_only_the_outputs_of_the_convolutions_are_kept_for_the_backward_pass():
+def test_only_the_outputs_of_the_convolutions_are_kept_for_the_backward_pass() -> None:
     x, layer, modulation, shortcut = arguments(conditioned=True, residual=True)
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+    kept: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         norm_film_swish(x, layer, modulation, shortcut, pool=None)
     large = {t.data_ptr() for t in kept if t.numel() >= x.numel()}
     assert large == {x.data_ptr(), shortcut[0].data_ptr()}

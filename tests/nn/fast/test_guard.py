@@ -2,9 +2,12 @@
 
 import copy
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from tadam import native
 from tadam.nn.conv_unit import ConvUnit
@@ -16,7 +19,7 @@ from tadam.nn.residual_block import ResidualBlock
 needs_core = pytest.mark.skipif(not native.available(), reason="the native core was not built")
 
 
-def images(*shape):
+def images(*shape: int) -> Tensor:
     x = torch.randn(*shape, generator=torch.Generator().manual_seed(0))
     return x.contiguous(memory_format=torch.channels_last)
 
@@ -32,7 +35,7 @@ def images(*shape):
         lambda x: x.to("meta"),
     ],
 )
-def test_inputs_that_the_kernels_do_not_take(change):
+def test_inputs_that_the_kernels_do_not_take(change: Callable[..., Any]) -> None:
     x = images(2, 16, 32, 32)
     assert takes(x)
     assert not takes(change(x))
@@ -40,7 +43,7 @@ def test_inputs_that_the_kernels_do_not_take(change):
 
 
 @needs_core
-def test_nothing_is_taken_in_mixed_precision_or_where_plain_operations_are_wanted():
+def test_nothing_is_taken_in_mixed_precision_or_where_plain_operations_are_wanted() -> None:
     x = images(2, 16, 32, 32)
     with torch.autocast("cpu", torch.bfloat16):
         assert not takes(x)
@@ -62,14 +65,16 @@ def test_nothing_is_taken_in_mixed_precision_or_where_plain_operations_are_wante
         lambda x, w: (x[:1, :, :4, :4], w),  # too few tiles
     ],
 )
-def test_convolutions_that_do_not_pay(change):
+def test_convolutions_that_do_not_pay(change: Callable[..., Any]) -> None:
     x, weight = images(2, 16, 32, 32), images(16, 16, 3, 3)
     assert pays(x, weight)
     assert not pays(*change(x, weight))
 
 
 @pytest.mark.parametrize("core", ["native", "plain"])
-def test_the_variant_is_chosen_when_a_part_is_built(core, monkeypatch):
+def test_the_variant_is_chosen_when_a_part_is_built(
+    core: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(native, "available", lambda: core == "native")
     unit, block = conv_unit(3, 4, "swish"), residual_block(3, 4, True, "swish")
     kinds = {type(part).__name__ for part in (unit, block, *block.units)}
@@ -81,7 +86,7 @@ def test_the_variant_is_chosen_when_a_part_is_built(core, monkeypatch):
     assert kinds == expected[core]
 
 
-def test_all_variants_have_the_same_weights_by_the_same_names():
+def test_all_variants_have_the_same_weights_by_the_same_names() -> None:
     unit = ConvUnit(3, 4, "relu")
     for ours, plain in (
         (conv_unit(3, 4, "relu"), unit),
@@ -94,7 +99,9 @@ def test_all_variants_have_the_same_weights_by_the_same_names():
 
 
 @needs_core
-def test_a_network_from_a_machine_with_the_core_works_on_one_without(monkeypatch):
+def test_a_network_from_a_machine_with_the_core_works_on_one_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     block = residual_block(16, 16, True, "swish").eval()
     x = images(2, 16, 16, 16)
     with torch.no_grad():

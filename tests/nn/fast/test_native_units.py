@@ -2,12 +2,14 @@
 
 import copy
 import itertools
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tadam import native
+from tadam.nn.conv_unit import ConvUnit
 from tadam.nn.fast import conv_unit, residual_block
 
 pytestmark = pytest.mark.skipif(
@@ -16,25 +18,29 @@ pytestmark = pytest.mark.skipif(
 CASES = list(itertools.product((False, True), (False, True), (None, "up", "down")))
 
 
-def tensor(*shape, seed=0):
+def tensor(*shape: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(*shape, generator=generator)
     return values.contiguous(memory_format=torch.channels_last) if len(shape) == 4 else values
 
 
-def make_unit(channels, filters, activation):
+def make_unit(channels: int, filters: int, activation: str) -> tuple[ConvUnit, nn.BatchNorm2d]:
     torch.manual_seed(0)
     unit, side_norm = conv_unit(channels, filters, activation), nn.BatchNorm2d(filters)
     for norm in (unit.norm, side_norm):
         nn.init.uniform_(norm.weight, 0.5, 1.5)
         nn.init.normal_(norm.bias)
-        nn.init.normal_(norm.running_mean)
-        nn.init.uniform_(norm.running_var, 0.5, 2)
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        norm.running_mean.normal_()
+        norm.running_var.uniform_(0.5, 2)
     return unit, side_norm
 
 
-def arguments(channels, filters, size, conditioned, residual, dtype):
-    def leaf(*shape, seed):
+def arguments(
+    channels: int, filters: int, size: int, conditioned: bool, residual: bool, dtype: torch.dtype
+) -> Any:
+    def leaf(*shape: int, seed: int) -> Tensor:
         return tensor(*shape, seed=seed).to(dtype).requires_grad_()
 
     x = leaf(6, channels, size, size + 1, seed=1)
@@ -43,7 +49,7 @@ def arguments(channels, filters, size, conditioned, residual, dtype):
     return x, modulation, side
 
 
-def run(unit, side_norm, given, pool):
+def run(unit: ConvUnit, side_norm: nn.BatchNorm2d, given: Any, pool: str | None) -> list[Tensor]:
     """Output, gradients of all that has one, and the norms' statistics."""
     x, modulation, side = given
     shortcut = (side, side_norm) if side is not None else None
@@ -60,8 +66,14 @@ def run(unit, side_norm, given, pool):
 @pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
 @pytest.mark.parametrize(("channels", "filters", "size"), [(16, 16, 8), (3, 8, 7), (20, 35, 9)])
 def test_training_agrees_with_float64(
-    channels, filters, size, conditioned, residual, pool, activation
-):
+    channels: int,
+    filters: int,
+    size: int,
+    conditioned: bool,
+    residual: bool,
+    pool: str | None,
+    activation: str,
+) -> None:
     unit, side_norm = make_unit(channels, filters, activation)
     other, other_norm = copy.deepcopy(unit).double(), copy.deepcopy(side_norm).double()
     sizes = (channels, filters, size, conditioned, residual)
@@ -75,8 +87,14 @@ def test_training_agrees_with_float64(
 @pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
 @pytest.mark.parametrize(("channels", "filters"), [(16, 16), (3, 8), (20, 35)])
 def test_inference_agrees_with_float64(
-    channels, filters, conditioned, residual, pool, activation, monkeypatch
-):
+    channels: int,
+    filters: int,
+    conditioned: bool,
+    residual: bool,
+    pool: str | None,
+    activation: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     unit, side_norm = make_unit(channels, filters, activation)
     unit.eval()
     side_norm.eval()
@@ -89,7 +107,7 @@ def test_inference_agrees_with_float64(
     torch.testing.assert_close(outs[0].double(), outs[1], rtol=1e-4, atol=1e-4)
 
 
-def test_a_unit_in_inference_still_gives_gradients_where_they_are_asked_for():
+def test_a_unit_in_inference_still_gives_gradients_where_they_are_asked_for() -> None:
     unit, _ = make_unit(16, 16, "swish")
     unit.eval()
     x = tensor(2, 16, 16, 16).requires_grad_()
@@ -98,11 +116,16 @@ def test_a_unit_in_inference_still_gives_gradients_where_they_are_asked_for():
     assert x.grad.abs().sum() > 0
 
 
-def test_only_the_input_and_the_convolutions_output_are_kept_for_the_backward_pass():
+def test_only_the_input_and_the_convolutions_output_are_kept_for_the_backward_pass() -> None:
     unit, side_norm = make_unit(16, 16, "swish")
     x, modulation, side = arguments(16, 16, 8, True, True, torch.float32)
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+    kept: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         unit(x, modulation, (side, side_norm), "up")
     large = {t.data_ptr() for t in kept if t.numel() >= x.numel()}
     assert len(large) == 3  # the input, the convolution's output and the shortcut
@@ -112,7 +135,9 @@ def test_only_the_input_and_the_convolutions_output_are_kept_for_the_backward_pa
 @pytest.mark.parametrize("activation", ["swish", "relu"])
 @pytest.mark.parametrize("conditioned", [False, True])
 @pytest.mark.parametrize(("channels", "filters"), [(16, 16), (3, 24), (20, 35), (3, 8)])
-def test_a_block_in_one_step_agrees_with_float64(channels, filters, conditioned, activation):
+def test_a_block_in_one_step_agrees_with_float64(
+    channels: int, filters: int, conditioned: bool, activation: str
+) -> None:
     torch.manual_seed(0)
     block = residual_block(channels, filters, True, activation)
     results = []
@@ -132,11 +157,16 @@ def test_a_block_in_one_step_agrees_with_float64(channels, filters, conditioned,
         torch.testing.assert_close(a.double(), b.double(), rtol=5e-4, atol=5e-4)
 
 
-def test_a_block_keeps_no_activation_between_its_units():
+def test_a_block_keeps_no_activation_between_its_units() -> None:
     block = residual_block(16, 16, True, "swish")
     x = tensor(2, 16, 8, 8).requires_grad_()
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+    kept: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         block(x)
     large = {t.data_ptr() for t in kept if t.numel() == x.numel() and t.shape == x.shape}
     assert len(large) == 5  # the input, three convolutions' outputs and the shortcut's

@@ -1,13 +1,15 @@
 """Packed weights are used again while a weight stays the same, and never for another."""
 
 import gc
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from tadam import native
-from tadam.native.convolution import convolve
+from tadam.native.convolution import convolve, pack
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.fast import constant_weights
 from tadam.nn.fast.weights import WeightCache, packed
@@ -15,16 +17,16 @@ from tadam.nn.fast.weights import WeightCache, packed
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native core was not built")
 
 
-def draw(*shape, seed=0):
+def draw(*shape: int, seed: int = 0) -> Tensor:
     values = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
     return values.contiguous(memory_format=torch.channels_last)
 
 
-def convolved(x, weight):
+def convolved(x: Tensor, weight: Tensor) -> Tensor:
     return convolve(x, packed(weight), len(weight))[0]
 
 
-def test_weights_that_follow_each_other_in_the_same_memory_are_told_apart():
+def test_weights_that_follow_each_other_in_the_same_memory_are_told_apart() -> None:
     x = draw(2, 16, 8, 8)
     with constant_weights():
         for seed in range(4):
@@ -34,7 +36,7 @@ def test_weights_that_follow_each_other_in_the_same_memory_are_told_apart():
             del weight
 
 
-def test_a_weight_that_changes_in_place_is_packed_again():
+def test_a_weight_that_changes_in_place_is_packed_again() -> None:
     x, weight = draw(2, 16, 8, 8), draw(16, 16, 3, 3)
     with constant_weights():
         first = convolved(x, weight)
@@ -43,7 +45,7 @@ def test_a_weight_that_changes_in_place_is_packed_again():
     torch.testing.assert_close(convolved(x, weight), 2 * first)
 
 
-def test_results_of_a_weight_go_with_it():
+def test_results_of_a_weight_go_with_it() -> None:
     cache = WeightCache()
     weight = torch.zeros(3)
     cache.get(weight, "some", lambda: torch.zeros(5))
@@ -53,22 +55,27 @@ def test_results_of_a_weight_go_with_it():
     assert len(cache._results) == 0
 
 
-def test_weights_made_in_inference_mode_have_no_version_and_are_kept():
+def test_weights_made_in_inference_mode_have_no_version_and_are_kept() -> None:
     cache, made = WeightCache(), []
     with torch.inference_mode():
         weight = torch.zeros(3)
+
+    def compute() -> Tensor:
+        made.append(1)
+        return torch.zeros(5)
+
     for _ in range(2):
-        cache.get(weight, "some", lambda: made.append(1) or torch.zeros(5))
+        cache.get(weight, "some", compute)
     assert made == [1]
 
 
-def count_packing(monkeypatch):
+def count_packing(monkeypatch: pytest.MonkeyPatch) -> list[tuple[torch.Size, bool]]:
     """Weights that were packed, and which way."""
     from tadam.nn.fast import weights
 
-    seen, pack = [], weights.pack
+    seen: list[tuple[torch.Size, bool]] = []
 
-    def counting(weight, forward=True):
+    def counting(weight: Tensor, forward: bool = True) -> Any:
         seen.append((weight.shape, forward))
         return pack(weight, forward)
 
@@ -76,7 +83,9 @@ def count_packing(monkeypatch):
     return seen
 
 
-def test_a_step_of_several_passes_packs_each_weight_once_each_way(monkeypatch):
+def test_a_step_of_several_passes_packs_each_weight_once_each_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen = count_packing(monkeypatch)
     network = ResNet12(width=16).train()
     passes = [draw(16, 3, 32, 32, seed=s) for s in range(3)]
@@ -91,7 +100,7 @@ def test_a_step_of_several_passes_packs_each_weight_once_each_way(monkeypatch):
     assert len(seen) == 3 * 22  # outside of the block nothing is kept
 
 
-def test_computed_weights_give_the_gradients_of_plain_autograd():
+def test_computed_weights_give_the_gradients_of_plain_autograd() -> None:
     """As in MAML: weights that are no parameters, one after the other, in one block."""
     from torch.func import functional_call
 
