@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_weight
 
+from pairwise import pairwise
 from tadam import native
 from tadam.native.convolution import (
     Gradient,
@@ -55,16 +58,17 @@ def close(ours: Tensor, expected: Any, tolerance: float = 3e-5) -> bool:
     return bool((ours - expected).abs().max() <= tolerance * expected.abs().max())
 
 
-@pytest.fixture(params=[1, 2, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+@contextmanager
+def threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @needs_core
-@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_output_moments_and_gradients_agree_with_float64(shape: tuple[int, ...]) -> None:
     images, channels, filters, height, width = shape
@@ -78,29 +82,30 @@ def test_output_moments_and_gradients_agree_with_float64(shape: tuple[int, ...])
     whole = whole + (other.double() * other_scale[:, None, None] + shift[:, None, None])
     expected.backward(whole)
 
-    y, mean, variance = convolve(x, pack(weight), filters)
-    grad_x, grad_weight = convolve_backward(
-        Gradient(grad, scale, other, other_scale, shift), x, weight, pack(weight, forward=False)
-    )
-    assert grad_x is not None
-    assert close(y, expected)
-    assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
     spread = expected.var(dim=(0, 2, 3), correction=0)
-    torch.testing.assert_close(variance.double(), spread, rtol=1e-4, atol=1e-4)
-    assert close(grad_x.values, x64.grad)
-    assert grad_x.sums is None
-    assert close(grad_weight, weight64.grad, 1e-4)
-    nothing, again = convolve_backward(
-        Gradient(grad, scale, other, other_scale, shift), x, weight, None
-    )
-    assert nothing is None
-    assert torch.equal(again, grad_weight)
+    gradient = Gradient(grad, scale, other, other_scale, shift)
+    for count in (1, 2, 3):
+        with threads(count):
+            y, mean, variance = convolve(x, pack(weight), filters)
+            grad_x, grad_weight = convolve_backward(
+                gradient, x, weight, pack(weight, forward=False)
+            )
+            nothing, again = convolve_backward(gradient, x, weight, None)
+        assert grad_x is not None
+        assert close(y, expected)
+        assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
+        torch.testing.assert_close(variance.double(), spread, rtol=1e-4, atol=1e-4)
+        assert close(grad_x.values, x64.grad)
+        assert grad_x.sums is None
+        assert close(grad_weight, weight64.grad, 1e-4)
+        assert nothing is None
+        assert torch.equal(again, grad_weight)
 
 
 @needs_core
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("activation", ["swish", "relu"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "activation"), list(zip(SHAPES, cycle(["swish", "relu"]), strict=False))
+)
 def test_an_activation_can_be_made_while_it_is_convolved(
     shape: tuple[int, ...], activation: str
 ) -> None:
@@ -119,39 +124,50 @@ def test_an_activation_can_be_made_while_it_is_convolved(
     expected.backward(grad.double())
 
     source = Activated(Scaled(before, scale, shift), activation)
-    y, mean, _ = convolve(source, pack(weight), filters)
     nothing = torch.zeros(filters)
     gradient = Gradient(grad, torch.ones(1, filters), grad, nothing, nothing)
-    of_source, grad_weight = convolve_backward(gradient, source, weight, pack(weight, False))
-    assert of_source is not None
-    assert of_source.sums is not None
     assert scaled64.grad is not None
-    assert close(source.computed(), x64)
-    assert close(y, expected)
-    assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
-    assert close(of_source.values, scaled64.grad)
-    assert close(grad_weight, weight64.grad, 1e-4)
-    for place, factor in enumerate((torch.ones(()), before)):
-        sums = (scaled64.grad * factor).unflatten(0, (tasks, -1)).sum(dim=(1, 3, 4))
-        assert close(of_source.sums[:, place], sums, 1e-4)
+    for count in (1, 2, 3):
+        with threads(count):
+            y, mean, _ = convolve(source, pack(weight), filters)
+            of_source, grad_weight = convolve_backward(
+                gradient, source, weight, pack(weight, False)
+            )
+            computed = source.computed()
+        assert of_source is not None
+        assert of_source.sums is not None
+        assert close(computed, x64)
+        assert close(y, expected)
+        assert close(mean[0], expected.mean(dim=(0, 2, 3)), 1e-3)
+        assert close(of_source.values, scaled64.grad)
+        assert close(grad_weight, weight64.grad, 1e-4)
+        for place, factor in enumerate((torch.ones(()), before)):
+            sums = (scaled64.grad * factor).unflatten(0, (tasks, -1)).sum(dim=(1, 3, 4))
+            assert close(of_source.sums[:, place], sums, 1e-4)
 
 
 @needs_core
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("shape", [(2, 16, 20, 8, 8), (4, 17, 16, 21, 13), (6, 130, 280, 6, 5)])
-@pytest.mark.parametrize("activation", ["swish", "relu"])
-@pytest.mark.parametrize("pool", [None, "up", "down"])
-@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "activation", "pool", "residual", "count"),
+    pairwise(
+        [(2, 16, 20, 8, 8), (4, 17, 16, 21, 13), (6, 130, 280, 6, 5)],
+        ["swish", "relu"],
+        [None, "up", "down"],
+        [False, True],
+        [1, 2, 3],
+    ),
+)
 def test_what_follows_the_convolution_in_inference(
-    shape: tuple[int, ...], activation: str, pool: str | None, residual: bool
+    shape: tuple[int, ...], activation: str, pool: str | None, residual: bool, count: int
 ) -> None:
     images, channels, filters, height, width = shape
     x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
     scale, shift = draw(2, filters, seed=2), draw(2, filters, seed=3)
     side = (draw(images, filters, height, width, seed=4), draw(filters, seed=5))
-    y = convolve_and_finish(
-        x, pack(weight), scale, shift, side if residual else None, Finish(activation, pool)
-    )
+    with threads(count):
+        y = convolve_and_finish(
+            x, pack(weight), scale, shift, side if residual else None, Finish(activation, pool)
+        )
     per_image = [
         v.double().repeat_interleave(images // 2, 0)[:, :, None, None] for v in (scale, shift)
     ]

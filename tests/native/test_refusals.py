@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pairwise import pairwise
 from tadam import native
 from tadam.native.norm import Finish, Scaled, norm
 from tadam.nn.backbone import Backbone
@@ -52,7 +53,7 @@ def test_tasks_that_do_not_divide_the_images_are_an_error(network: Backbone, cou
         network(images(count), film_of(network, 2))
 
 
-@pytest.mark.parametrize("width", [1, 15, 17])
+@pytest.mark.parametrize("width", [1, 17])  # the one would broadcast
 def test_film_of_another_width_is_an_error(network: Backbone, width: int) -> None:
     film = [(torch.ones(1, width), torch.zeros(1, width)), *film_of(network, 1)[1:]]
     with torch.set_grad_enabled(network.training), pytest.raises(ValueError, match="16 channels"):
@@ -91,9 +92,9 @@ def test_a_second_derivative_is_an_error_and_no_number(
         torch.autograd.grad(loss, weights, create_graph=True)
 
 
-@pytest.mark.parametrize("broken", range(4))
-@pytest.mark.parametrize("activation", ["relu", "swish"])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("broken", "activation", "training"), pairwise(range(4), ["relu", "swish"], [True, False])
+)
 def test_what_is_no_number_stays_none(broken: int, activation: str, training: bool) -> None:
     network: Any = Conv4(3, 16, image_size=32, activation=activation).train(training)
     initialise_convolutions(network, "he")

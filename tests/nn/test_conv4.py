@@ -10,8 +10,9 @@ from torch import nn
 from tadam.nn.backbones.conv4 import Conv4
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize(("size", "side"), [(16, 1), (21, 1), (32, 2), (84, 5), (256, 16)])
+@pytest.mark.parametrize(
+    ("size", "side", "channels"), [(16, 1, 3), (21, 1, 1), (32, 2, 3), (84, 5, 1), (256, 16, 3)]
+)
 def test_flat_embedding_keeps_the_last_map_and_pooled_averages_it(
     size: int, side: int, channels: int
 ) -> None:

@@ -1,6 +1,5 @@
 """The fused training step of a conv unit: the same numbers and gradients as plain autograd."""
 
-import itertools
 from typing import Any
 
 import pytest
@@ -8,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pairwise import pairwise
 from tadam.nn.fast.fused_step import norm_film_swish
-
-CASES = list(itertools.product((False, True), (False, True), (None, "up", "down")))
 
 
 def tensor(*shape: int) -> Tensor:
@@ -70,8 +68,15 @@ def outcome(out: Tensor, x: Tensor, layer: nn.BatchNorm2d, modulation: Any, shor
     return [out, *gradients, *(b for n in norms for b in n.buffers())]
 
 
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
+@pytest.mark.parametrize(
+    ("conditioned", "residual", "pool", "memory_format"),
+    pairwise(
+        [False, True],
+        [False, True],
+        [None, "up", "down"],
+        [torch.contiguous_format, torch.channels_last],
+    ),
+)
 def test_output_gradients_and_statistics_are_those_of_plain_autograd(
     conditioned: bool, residual: bool, pool: str | None, memory_format: torch.memory_format
 ) -> None:
@@ -91,7 +96,10 @@ def test_images_that_the_tasks_cannot_share_evenly_are_refused() -> None:
         norm_film_swish(x[:5], layer, modulation)
 
 
-@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
+@pytest.mark.parametrize(
+    ("conditioned", "residual", "pool"),
+    pairwise([False, True], [False, True], [None, "up", "down"]),
+)
 def test_gradients_agree_with_finite_differences(
     conditioned: bool, residual: bool, pool: str | None
 ) -> None:

@@ -1,13 +1,13 @@
 """A conv unit on the native core: the same numbers and gradients as plain PyTorch in float64."""
 
 import copy
-import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from pairwise import pairwise
 from tadam import native
 from tadam.nn.conv_unit import ConvUnit
 from tadam.nn.fast import conv_unit, residual_block
@@ -15,7 +15,14 @@ from tadam.nn.fast import conv_unit, residual_block
 pytestmark = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"
 )
-CASES = list(itertools.product((False, True), (False, True), (None, "up", "down")))
+#: channels, filters, size; conditioned; residual; pool; activation
+CASES = pairwise(
+    [(16, 16, 8), (3, 8, 7), (20, 35, 9)],
+    [False, True],
+    [False, True],
+    [None, "up", "down"],
+    ["swish", "relu"],
+)
 
 
 def tensor(*shape: int, seed: int = 0) -> Tensor:
@@ -62,18 +69,15 @@ def run(unit: ConvUnit, side_norm: nn.BatchNorm2d, given: Any, pool: str | None)
     return [out, *grads, *unit.buffers(), *side_norm.buffers()]
 
 
-@pytest.mark.parametrize("activation", ["swish", "relu"])
-@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
-@pytest.mark.parametrize(("channels", "filters", "size"), [(16, 16, 8), (3, 8, 7), (20, 35, 9)])
+@pytest.mark.parametrize(("shape", "conditioned", "residual", "pool", "activation"), CASES)
 def test_training_agrees_with_float64(
-    channels: int,
-    filters: int,
-    size: int,
+    shape: tuple[int, int, int],
     conditioned: bool,
     residual: bool,
     pool: str | None,
     activation: str,
 ) -> None:
+    channels, filters, size = shape
     unit, side_norm = make_unit(channels, filters, activation)
     other, other_norm = copy.deepcopy(unit).double(), copy.deepcopy(side_norm).double()
     sizes = (channels, filters, size, conditioned, residual)
@@ -83,18 +87,15 @@ def test_training_agrees_with_float64(
         torch.testing.assert_close(a.double(), b.double(), rtol=3e-4, atol=3e-4)
 
 
-@pytest.mark.parametrize("activation", ["swish", "relu"])
-@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
-@pytest.mark.parametrize(("channels", "filters"), [(16, 16), (3, 8), (20, 35)])
+@pytest.mark.parametrize(("shape", "conditioned", "residual", "pool", "activation"), CASES)
 def test_inference_agrees_with_float64(
-    channels: int,
-    filters: int,
+    shape: tuple[int, int, int],
     conditioned: bool,
     residual: bool,
     pool: str | None,
     activation: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    channels, filters, _ = shape
     unit, side_norm = make_unit(channels, filters, activation)
     unit.eval()
     side_norm.eval()
@@ -132,12 +133,14 @@ def test_only_the_input_and_the_convolutions_output_are_kept_for_the_backward_pa
     assert {x.data_ptr(), side.data_ptr()} < large
 
 
-@pytest.mark.parametrize("activation", ["swish", "relu"])
-@pytest.mark.parametrize("conditioned", [False, True])
-@pytest.mark.parametrize(("channels", "filters"), [(16, 16), (3, 24), (20, 35), (3, 8)])
+@pytest.mark.parametrize(
+    ("shape", "conditioned", "activation"),
+    pairwise([(16, 16), (3, 24), (20, 35), (3, 8)], [False, True], ["swish", "relu"]),
+)
 def test_a_block_in_one_step_agrees_with_float64(
-    channels: int, filters: int, conditioned: bool, activation: str
+    shape: tuple[int, int], conditioned: bool, activation: str
 ) -> None:
+    channels, filters = shape
     torch.manual_seed(0)
     block = residual_block(channels, filters, True, activation)
     results = []
