@@ -59,18 +59,24 @@ def test_names_are_listed_without_reading(path: Path) -> None:
     assert [member.name for member in members(path)] == list(FILES)
 
 
-@pytest.mark.parametrize(
-    "name", ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "\\evil", "C:\\evil", "C:evil"]
-)
-def test_a_name_that_would_escape_the_folder_is_one_sentence(name: str, tmp_path: Path) -> None:
-    for path in (tmp_path / "a.zip", tmp_path / "a.tgz"):
-        write(path, {"good": b"x", name: b"evil"})
-        text = refusal(path)
-        assert "contains a member that would escape its folder" in text
-        assert text.endswith(
-            "it is not the published file; download it again from the official source"
-        )
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a.tgz", "a.zip"]
+def test_a_name_that_would_escape_the_folder_is_one_sentence(tmp_path: Path) -> None:
+    for name in [
+        "../evil",
+        "a/../../evil",
+        "/etc/evil",
+        "..\\evil",
+        "\\evil",
+        "C:\\evil",
+        "C:evil",
+    ]:
+        for path in (tmp_path / "a.zip", tmp_path / "a.tgz"):
+            write(path, {"good": b"x", name: b"evil"})
+            text = refusal(path)
+            assert "contains a member that would escape its folder" in text
+            assert text.endswith(
+                "it is not the published file; download it again from the official source"
+            )
+        assert sorted(p.name for p in tmp_path.rglob("*")) == ["a.tgz", "a.zip"]
 
 
 def test_dots_in_a_name_are_allowed(path: Path) -> None:
@@ -79,13 +85,13 @@ def test_dots_in_a_name_are_allowed(path: Path) -> None:
     assert [member.name for member in members(path)] == names
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_a_link_or_device_in_a_tar_is_refused(tmp_path: Path, kind: bytes) -> None:
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        info = tarfile.TarInfo("link")
-        info.type, info.linkname = kind, "/etc/passwd"
-        tar.addfile(info)
-    assert "contains a link" in refusal(tmp_path / "a.tar")
+def test_a_link_or_device_in_a_tar_is_refused(tmp_path: Path) -> None:
+    for kind in [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE]:
+        with tarfile.open(tmp_path / "a.tar", "w") as tar:
+            info = tarfile.TarInfo("link")
+            info.type, info.linkname = kind, "/etc/passwd"
+            tar.addfile(info)
+        assert "contains a link" in refusal(tmp_path / "a.tar")
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
@@ -111,12 +117,12 @@ def test_a_zip_that_expands_to_more_than_it_claims_is_refused(tmp_path: Path) ->
     assert "is damaged or truncated" in refusal(tmp_path / "a.zip")
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
-def test_a_truncated_archive_is_one_sentence(path: Path, share: float) -> None:
-    write(path, {"x": random.Random(0).randbytes(20_000)})  # cannot be compressed
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    assert refusal(path).endswith("is damaged or truncated: delete it and download it again")
+def test_a_truncated_archive_is_one_sentence(path: Path) -> None:
+    for share in [0.1, 0.3, 0.6]:
+        write(path, {"x": random.Random(0).randbytes(20_000)})  # cannot be compressed
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+        assert refusal(path).endswith("is damaged or truncated: delete it and download it again")
 
 
 def test_a_file_that_is_not_an_archive_is_one_sentence(path: Path) -> None:

@@ -103,15 +103,15 @@ DAMAGED = {
 
 
 @pytest.mark.usefixtures("either")
-@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
 @pytest.mark.filterwarnings("ignore:Reading `.npy`")
-def test_a_damaged_file_is_remade(content: bytes) -> None:
+def test_a_damaged_file_is_remade() -> None:
     cache_dir().mkdir(parents=True)
-    (cache_dir() / "x.npy").write_bytes(content)
-    maker = Maker()
-    np.testing.assert_array_equal(get(maker), maker.expected())
-    assert maker.calls == 1
-    np.testing.assert_array_equal(cached_file(), maker.expected())
+    for content in DAMAGED.values():
+        (cache_dir() / "x.npy").write_bytes(content)
+        maker = Maker()
+        np.testing.assert_array_equal(get(maker), maker.expected())
+        assert maker.calls == 1
+        np.testing.assert_array_equal(cached_file(), maker.expected())
 
 
 def test_a_small_array_works_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +195,12 @@ def test_stores_are_counted_and_made_once_classes_in_order() -> None:
         np.testing.assert_array_equal(found["test"].images, maker.expected()[3:])
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"train": 3}', '{"train": {"a": "x"}}'])
-def test_damaged_counts_are_remade(content: str) -> None:
-    stores(Maker())
-    (cache_dir() / "x.json").write_text(content)
-    assert stores(Maker())["train"].counts.tolist() == [2, 1]
-    assert '"b": 2' in (cache_dir() / "x.json").read_text()
+def test_damaged_counts_are_remade() -> None:
+    for content in ["", "{", "[]", '{"train": 3}', '{"train": {"a": "x"}}']:
+        stores(Maker())
+        (cache_dir() / "x.json").write_text(content)
+        assert stores(Maker())["train"].counts.tolist() == [2, 1]
+        assert '"b": 2' in (cache_dir() / "x.json").read_text()
 
 
 def test_counting_works_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:

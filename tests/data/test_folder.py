@@ -136,24 +136,21 @@ def test_a_class_folder_without_images_is_named(animals: Path) -> None:
 # Splitting the classes
 
 
-@pytest.mark.parametrize(
-    ("classes", "sizes"),
-    [
+def test_a_seed_splits_64_16_20_percent_with_five_classes_for_val_and_test_if_possible(
+    tmp_path: Path,
+) -> None:
+    for classes, sizes in [
         (100, (64, 16, 20)),
         (50, (32, 8, 10)),
         (25, (15, 5, 5)),
         (15, (5, 5, 5)),
         (5, (3, 1, 1)),
         (3, (1, 1, 1)),
-    ],
-)
-def test_a_seed_splits_64_16_20_percent_with_five_classes_for_val_and_test_if_possible(
-    tmp_path: Path, classes: int, sizes: tuple[int, int, int]
-) -> None:
-    names = [f"c{k:03}" for k in range(classes)]
-    splits = split_names(tmp_path, names, seed=0)
-    assert tuple(len(splits[part]) for part in ("train", "val", "test")) == sizes
-    assert sorted(splits["train"] + splits["val"] + splits["test"]) == names
+    ]:
+        names = [f"c{k:03}" for k in range(classes)]
+        splits = split_names(tmp_path, names, seed=0)
+        assert tuple(len(splits[part]) for part in ("train", "val", "test")) == sizes
+        assert sorted(splits["train"] + splits["val"] + splits["test"]) == names
 
 
 def test_the_split_is_fixed_by_the_seed_and_changes_with_it(tmp_path: Path) -> None:
@@ -190,9 +187,8 @@ def test_a_split_file_is_honoured_whatever_the_seed(animals: Path) -> None:
         assert tuple(stores["test"].images[1, 0, 0]) == colour_of(3, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_a_mistake_in_the_split_file_is_one_sentence(animals: Path) -> None:
+    for text, expected in [
         (
             'train = ["ant", "bat"]\nval = ["cat"]\ntest = ["dog"]',
             "lists class 'bat', which has no",
@@ -211,14 +207,10 @@ def test_a_split_file_is_honoured_whatever_the_seed(animals: Path) -> None:
         ("train = [1]\nval = []\ntest = []", "must hold three lists"),
         ('train = ["ant"]\nval = ["cat"]\ntest = []', "must hold three lists"),
         ("train = [", "is not valid TOML"),
-    ],
-)
-def test_a_mistake_in_the_split_file_is_one_sentence(
-    animals: Path, text: str, expected: str
-) -> None:
-    (animals / "splits.toml").write_text(text)
-    sentence = message(lambda: load_folder(animals, SIZE, 0))
-    assert sentence.startswith(f"{animals / 'splits.toml'} {expected}")
+    ]:
+        (animals / "splits.toml").write_text(text)
+        sentence = message(lambda: load_folder(animals, SIZE, 0))
+        assert sentence.startswith(f"{animals / 'splits.toml'} {expected}")
 
 
 def test_a_split_file_that_is_not_text_is_one_sentence(animals: Path) -> None:
