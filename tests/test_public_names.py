@@ -14,10 +14,10 @@ def test_dir_shows_the_public_names_and_nothing_else() -> None:
     assert "importlib" not in dir(tadam)
 
 
-@pytest.mark.parametrize("name", sorted(tadam.__all__))
-def test_every_public_name_can_be_imported(name: str) -> None:
-    found = getattr(tadam, name)
-    assert name == "__version__" or found.__name__ == name
+def test_every_public_name_can_be_imported() -> None:
+    for name in sorted(tadam.__all__):
+        found = getattr(tadam, name)
+        assert name == "__version__" or found.__name__ == name
 
 
 def test_a_name_that_is_not_there_is_the_usual_error() -> None:

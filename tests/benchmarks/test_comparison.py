@@ -25,24 +25,22 @@ def share(value: float) -> Measurement:
     return Measurement("data", "data", "width 16", value, "share", lower_is_better=True)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "verdict"),
-    [(2.0, 1.7, "worse"), (2.0, 1.9, ""), (2.0, 2.1, ""), (2.0, 2.5, "better")],
-)
-def test_a_speed_that_falls_by_more_than_ten_percent_is_worse(
-    old: float, new: float, verdict: str
-) -> None:
-    (change,) = compare(report(speed(old)), report(speed(new)))
-    assert change.ratio == pytest.approx(new / old)
-    assert change.verdict == verdict
+def test_a_speed_that_falls_by_more_than_ten_percent_is_worse() -> None:
+    for old, new, verdict in [
+        (2.0, 1.7, "worse"),
+        (2.0, 1.9, ""),
+        (2.0, 2.1, ""),
+        (2.0, 2.5, "better"),
+    ]:
+        (change,) = compare(report(speed(old)), report(speed(new)))
+        assert change.ratio == pytest.approx(new / old)
+        assert change.verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "verdict"), [(0.02, 0.03, "worse"), (0.02, 0.021, ""), (0.03, 0.02, "better")]
-)
-def test_a_share_of_time_that_rises_is_worse(old: float, new: float, verdict: str) -> None:
-    (change,) = compare(report(share(old)), report(share(new)))
-    assert change.verdict == verdict
+def test_a_share_of_time_that_rises_is_worse() -> None:
+    for old, new, verdict in [(0.02, 0.03, "worse"), (0.02, 0.021, ""), (0.03, 0.02, "better")]:
+        (change,) = compare(report(share(old)), report(share(new)))
+        assert change.verdict == verdict
 
 
 def test_measurements_in_only_one_run_are_left_out() -> None:
@@ -62,9 +60,8 @@ def test_another_machine_or_another_amount_of_work_is_named() -> None:
 GOOD = report(speed(2.0)).to_json()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_broken_or_foreign_file_is_one_sentence(tmp_path: Path) -> None:
+    for text in [
         "",
         "no JSON",
         "[1, 2]",
@@ -78,13 +75,11 @@ GOOD = report(speed(2.0)).to_json()
         json.dumps({**GOOD, "machine": None}),
         json.dumps({**GOOD, "machine": {"cpu": "A"}, "more": 1}),
         "\ud800",
-    ],
-)
-def test_a_broken_or_foreign_file_is_one_sentence(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "old.json"
-    file.write_bytes(text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(UserError, match=r"old\.json (is|was) not .*tadam bench"):
-        read_report(file)
+    ]:
+        file = tmp_path / "old.json"
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        with pytest.raises(UserError, match=r"old\.json (is|was) not .*tadam bench"):
+            read_report(file)
 
 
 def test_a_good_file_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:
@@ -95,10 +90,12 @@ def test_a_good_file_is_read_and_a_missing_one_is_named(tmp_path: Path) -> None:
     assert read_report(file).measurements == (speed(2.0),)
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [(2.0, "x", "2.00x"), (1.7, "share", "170%"), (0.005, "share", "0.5%"), (5.7, "GB", "5.70 GB")],
-)
-def test_values_are_formatted_for_people(value: float, unit: str, text: str) -> None:
-    assert Measurement("part", "name", "here", value, unit).text == text
-    assert Measurement("part", "name", "here", None, unit).text == "-"
+def test_values_are_formatted_for_people() -> None:
+    for value, unit, text in [
+        (2.0, "x", "2.00x"),
+        (1.7, "share", "170%"),
+        (0.005, "share", "0.5%"),
+        (5.7, "GB", "5.70 GB"),
+    ]:
+        assert Measurement("part", "name", "here", value, unit).text == text
+        assert Measurement("part", "name", "here", None, unit).text == "-"

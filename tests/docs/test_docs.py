@@ -11,7 +11,6 @@ import typer
 from tadam.cli.app import app
 from tadam.config import Config
 from tadam.data.catalogue import SOURCES
-from tadam.data.source import Source
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,26 +24,26 @@ def commands() -> list[str]:
     return sorted({match[1] for match in found if match})
 
 
-@pytest.mark.parametrize("line", commands())
-def test_a_command_of_the_docs_is_accepted(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TADAM_DATA", "")  # --data sets it
-    words = shlex.split(line, comments=True)[1:]
-    command = typer.main.get_command(app)
-    name = "tadam"
-    while hasattr(command, "commands"):
-        name = words.pop(0)
-        command = command.commands[name]
-    command.make_context(name, words)  # raises on an unknown option or a missing argument
+def test_a_command_of_the_docs_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in commands():
+        monkeypatch.setenv("TADAM_DATA", "")  # --data sets it
+        words = shlex.split(line, comments=True)[1:]
+        command = typer.main.get_command(app)
+        name = "tadam"
+        while hasattr(command, "commands"):
+            name = words.pop(0)
+            command = command.commands[name]
+        command.make_context(name, words)  # raises on an unknown option or a missing argument
 
 
 def test_there_are_commands_to_check() -> None:
     assert len(commands()) > 8
 
 
-@pytest.mark.parametrize("source", SOURCES[:-1], ids=lambda source: source.name)
-def test_the_table_of_data_sets_says_what_data_list_does(source: Source) -> None:
+def test_the_table_of_data_sets_says_what_data_list_does() -> None:
     page = (ROOT / "docs" / "data.md").read_text()
-    assert f"| `{source.name}` | {source.classes} | {source.images}, {source.size} |" in page
+    for source in SOURCES[:-1]:
+        assert f"| `{source.name}` | {source.classes} | {source.images}, {source.size} |" in page
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:

@@ -26,12 +26,11 @@ def percent(score: dict[str, Any]) -> str:
     return f"{100 * score['accuracy']:.2f} ± {100 * score['ci95']:.2f}"
 
 
-@pytest.mark.parametrize("key", VARIANTS, ids=" ".join)
-def test_the_page_has_a_row_with_each_variants_figures(key: tuple[str, str]) -> None:
-    v = VARIANTS[key]
-    cells = [v["name"], str(v["features"]), v["distance"]]
-    cells += [percent(v[split][shot]) for split in ("val", "test") for shot in ("1", "5")]
-    assert f"| {' | '.join(cells)} |" in PAGE
+def test_the_page_has_a_row_with_each_variants_figures() -> None:
+    for v in VARIANTS.values():
+        cells = [v["name"], str(v["features"]), v["distance"]]
+        cells += [percent(v[split][shot]) for split in ("val", "test") for shot in ("1", "5")]
+        assert f"| {' | '.join(cells)} |" in PAGE
 
 
 def test_the_shipped_weights_are_what_the_validation_classes_chose() -> None:

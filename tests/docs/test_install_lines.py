@@ -4,8 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 TEXTS = sorted(
     {
@@ -30,25 +28,23 @@ def test_install_lines_name_the_distribution() -> None:
     assert [str(path.relative_to(ROOT)) for path, lines in wrong.items() if lines] == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_the_wrong_name_is_noticed() -> None:
+    for text in [
         "pip install tadam",
         "pip install 'tadam[imagenet]'",
         "for photos, `pip install\n  'tadam[imagenet]'`",
         "pip install -U -c constraints.txt tadam[plots]",
         'error("no ONNX: pip install "\n    "\'tadam[export]\'")',
-    ],
-)
-def test_the_wrong_name_is_noticed(text: str) -> None:
-    assert wrong_lines(text)
+    ]:
+        assert wrong_lines(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["pip install 'tadam-fewshot[imagenet]'", "pip install -c constraints.txt '.[dev]'"]
-)
-def test_the_right_name_and_a_local_folder_are_fine(text: str) -> None:
-    assert not wrong_lines(text)
+def test_the_right_name_and_a_local_folder_are_fine() -> None:
+    for text in [
+        "pip install 'tadam-fewshot[imagenet]'",
+        "pip install -c constraints.txt '.[dev]'",
+    ]:
+        assert not wrong_lines(text)
 
 
 def test_the_extra_for_development_asks_for_our_own_extras() -> None:

@@ -109,9 +109,8 @@ def test_the_command_of_a_run_by_hand(request_: Request, cell: Cell, expected: s
     assert command_line(request_, cell, 7) == f"tadam reproduce {expected}"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
+def test_mistakes_are_refused() -> None:
+    mistakes: list[tuple[dict[str, Any], str]] = [
         ({"rows": ("plane",)}, "unknown row 'plane': `rows` takes plain, alpha, alpha-at"),
         ({"rows": ("plain", "plain")}, "`rows` must differ"),
         ({"shots": (2,)}, "unknown number of shots 2: `shots` takes 1, 5, 10"),
@@ -123,11 +122,10 @@ def test_the_command_of_a_run_by_hand(request_: Request, cell: Cell, expected: s
         ({"tasks": 1}, "`tasks` must be at least 2, got 1"),
         ({"changes": ("run.seed=1",)}, "leave run.seed=1 out of `changes`: `seeds` decides it"),
         ({"changes": ("episode.shot=2",)}, "`shots` decides it"),
-    ],
-)
-def test_mistakes_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        Request("table3", **wrong)
+    ]
+    for wrong, message in mistakes:
+        with pytest.raises(UserError, match=message):
+            Request("table3", **wrong)
 
 
 def test_the_figure_varies_alpha_itself() -> None:

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
 from tadam.config import Config
@@ -87,12 +85,12 @@ def test_a_file_that_is_not_a_results_page_is_left_alone(
         assert tadam("reproduce", "report", "--out", tmp_path).code == 0
 
 
-@pytest.mark.parametrize("content", ["{", "3", "[3]", '[{"a": 1}]', "[{}]"])
-def test_a_damaged_lemma1_is_one_sentence(tadam: CommandLine, tmp_path: Path, content: str) -> None:
-    (tmp_path / "lemma1.json").write_text(content)
-    for command in ("report", "lemma1"):
-        done = tadam("reproduce", command, "--out", tmp_path)
-        assert_one_sentence(done, "lemma1.json is damaged: remove it")
+def test_a_damaged_lemma1_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
+    for content in ["{", "3", "[3]", '[{"a": 1}]', "[{}]"]:
+        (tmp_path / "lemma1.json").write_text(content)
+        for command in ("report", "lemma1"):
+            done = tadam("reproduce", command, "--out", tmp_path)
+            assert_one_sentence(done, "lemma1.json is damaged: remove it")
 
 
 def test_a_missing_folder_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:

@@ -114,18 +114,15 @@ def test_a_validation_embeds_each_image_once_and_each_tasks_again_if_conditioned
     assert embedded_images(Method(), sampler, 3) == 3 * 8
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_durations_are_written_as_people_say_them() -> None:
+    for seconds, text in [
         (0.25, "0.25 s"),
         (45, "45 s"),
         (210, "3.5 min"),
         (15_120, "4 h 12 min"),
         (7_199, "2 h 0 min"),
-    ],
-)
-def test_durations_are_written_as_people_say_them(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    ]:
+        assert duration(seconds) == text
 
 
 def test_the_command_prints_an_estimate_and_leaves_no_folder(
