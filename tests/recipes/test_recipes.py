@@ -30,6 +30,7 @@ def test_every_shipped_recipe_loads_and_survives_a_round_trip() -> None:
     for name in recipe_names():
         config = load_recipe(name)
         assert config == type(config).from_toml(config.to_toml(), name), name
+        assert load_recipe(f"{name}.toml") == config
 
 
 @pytest.mark.parametrize(
