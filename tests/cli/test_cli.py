@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from command_line import assert_one_sentence
+from command_line import CommandLine, assert_one_sentence
 from tadam.errors import Interrupted
 from tiny import SETTINGS, arguments, write_image_folder
 
@@ -32,7 +33,7 @@ def train_arguments(dataset: object, out: Path, *settings: str) -> list[object]:
     return ["train", "images", "--dataset", f"folder:{dataset}", "--out", out, *changes]
 
 
-def test_help_of_every_command_fits_a_screen_and_needs_no_torch(tadam) -> None:
+def test_help_of_every_command_fits_a_screen_and_needs_no_torch(tadam: CommandLine) -> None:
     commands = ("train", "evaluate", "sweep alpha", "reproduce lemma1", "data show", "demo")
     for command in ((), *(name.split() for name in commands)):
         result = tadam(*command, "--help")
@@ -43,12 +44,12 @@ def test_help_of_every_command_fits_a_screen_and_needs_no_torch(tadam) -> None:
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
-def test_version_is_printed(tadam) -> None:
+def test_version_is_printed(tadam: CommandLine) -> None:
     assert tadam("--version").out.startswith("tadam 0.")
 
 
 def test_torchrun_is_refused_where_processes_would_write_over_each_other(
-    tadam, monkeypatch
+    tadam: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "RANK", "LOCAL_RANK"):
         monkeypatch.setenv(name, "0")
@@ -58,7 +59,7 @@ def test_torchrun_is_refused_where_processes_would_write_over_each_other(
     assert tadam("data", "list").code == 0
 
 
-def test_an_unknown_command_is_bad_usage(tadam) -> None:
+def test_an_unknown_command_is_bad_usage(tadam: CommandLine) -> None:
     assert tadam("trian").code == 2
 
 
@@ -77,20 +78,22 @@ def test_an_unknown_command_is_bad_usage(tadam) -> None:
     ],
 )
 def test_a_wrong_setting_is_one_sentence_and_writes_nothing(
-    tadam, images: Path, tmp_path: Path, settings: list[str], words: list[str]
+    tadam: CommandLine, images: Path, tmp_path: Path, settings: list[str], words: list[str]
 ) -> None:
     result = tadam(*train_arguments(images, tmp_path / "run", *settings))
     assert_one_sentence(result, *words)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_recipe_is_one_sentence(tadam, tmp_path: Path) -> None:
+def test_an_unknown_recipe_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
     result = tadam("train", "paper-fc100-5shots", "--out", tmp_path / "run")
     assert_one_sentence(result, "paper-fc100-5shots", "did you mean paper-fc100-5shot")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_key_in_a_recipe_file_names_file_and_key(tadam, tmp_path: Path) -> None:
+def test_an_unknown_key_in_a_recipe_file_names_file_and_key(
+    tadam: CommandLine, tmp_path: Path
+) -> None:
     recipe = tmp_path / "mine.toml"
     recipe.write_text("[episode]\nways = 5\n")
     result = tadam("train", recipe, "--out", tmp_path / "run")
@@ -99,12 +102,14 @@ def test_an_unknown_key_in_a_recipe_file_names_file_and_key(tadam, tmp_path: Pat
 
 
 @pytest.mark.parametrize("device", ["cuda", "tpu"])
-def test_a_device_that_is_not_there_is_one_sentence(tadam, tmp_path: Path, device: str) -> None:
+def test_a_device_that_is_not_there_is_one_sentence(
+    tadam: CommandLine, tmp_path: Path, device: str
+) -> None:
     result = tadam("train", "shapes", "--device", device, "--out", tmp_path / "run")
     assert_one_sentence(result, device)
 
 
-def test_an_empty_folder_is_one_sentence(tadam, tmp_path: Path) -> None:
+def test_an_empty_folder_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     result = tadam(*train_arguments(tmp_path / "empty", tmp_path / "run"))
     assert_one_sentence(result, "empty", "no sub-folders")
@@ -113,7 +118,7 @@ def test_an_empty_folder_is_one_sentence(tadam, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["text", "truncated"])
 def test_a_file_that_is_no_image_is_named_and_nothing_is_written(
-    tadam, tmp_path: Path, damage: str
+    tadam: CommandLine, tmp_path: Path, damage: str
 ) -> None:
     folder = write_image_folder(tmp_path / "images")
     bad = folder / "class03" / "bad.jpg"
@@ -128,7 +133,7 @@ def test_a_file_that_is_no_image_is_named_and_nothing_is_written(
 
 
 def test_a_folder_that_holds_another_run_is_one_sentence(
-    tadam, images: Path, trained: Path
+    tadam: CommandLine, images: Path, trained: Path
 ) -> None:
     assert_one_sentence(
         tadam(*train_arguments(images, trained)), "already holds results", "--resume"
@@ -146,24 +151,26 @@ def test_a_folder_that_holds_another_run_is_one_sentence(
     ],
 )
 def test_an_evaluation_that_the_split_cannot_serve_is_one_sentence(
-    tadam, images: Path, trained: Path, arguments: list[object], words: list[str]
+    tadam: CommandLine, images: Path, trained: Path, arguments: list[object], words: list[str]
 ) -> None:
     result = tadam("evaluate", trained, "--dataset", f"folder:{images}", *arguments)
     assert_one_sentence(result, *words)
 
 
-def test_a_model_that_is_not_there_is_one_sentence(tadam, tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
     assert_one_sentence(tadam("evaluate", tmp_path / "no", "--dataset", "shapes"), "no model")
     assert_one_sentence(tadam("evaluate", tmp_path, "--dataset", "shapes"), "best.safetensors")
 
 
-def test_a_model_for_16_pixels_takes_images_of_32(tadam, trained: Path) -> None:
+def test_a_model_for_16_pixels_takes_images_of_32(tadam: CommandLine, trained: Path) -> None:
     result = tadam("evaluate", trained, "--dataset", "shapes", "--tasks", 2, "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["tasks"] == 2
 
 
-def test_evaluate_prints_accuracy_on_and_off_as_json(tadam, images: Path, trained: Path) -> None:
+def test_evaluate_prints_accuracy_on_and_off_as_json(
+    tadam: CommandLine, images: Path, trained: Path
+) -> None:
     shape = ("--way", 2, "--shot", 1, "--tasks", 4, "--queries", 6)
     result = tadam("evaluate", trained, "--dataset", f"folder:{images}", *shape, "--json")
     assert result.code == 0
@@ -175,7 +182,7 @@ def test_evaluate_prints_accuracy_on_and_off_as_json(tadam, images: Path, traine
     assert "with conditioning off" in table.out
 
 
-def test_data_commands_list_prepare_verify_and_show(tadam, tmp_path: Path) -> None:
+def test_data_commands_list_prepare_verify_and_show(tadam: CommandLine, tmp_path: Path) -> None:
     folder = write_image_folder(tmp_path / "images")
     assert "shapes" in tadam("data", "list").out
     assert "train: 4 classes, 24 images" in tadam("data", "prepare", f"folder:{folder}").out
@@ -190,7 +197,9 @@ def test_data_commands_list_prepare_verify_and_show(tadam, tmp_path: Path) -> No
     assert "0.png" in result.out
 
 
-def test_brackets_in_names_are_printed_as_they_are(tadam, images: Path, tmp_path: Path) -> None:
+def test_brackets_in_names_are_printed_as_they_are(
+    tadam: CommandLine, images: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "[red]x[/nope]"
     result = tadam(*train_arguments(images, out))
     assert result.code == 0
@@ -200,27 +209,31 @@ def test_brackets_in_names_are_printed_as_they_are(tadam, images: Path, tmp_path
 
 
 @pytest.mark.parametrize("out", ["/dev/null/x", "file/run", "file"])
-def test_a_place_that_cannot_hold_results_is_one_sentence(tadam, images, tmp_path, out) -> None:
+def test_a_place_that_cannot_hold_results_is_one_sentence(
+    tadam: CommandLine, images: Any, tmp_path: Path, out: str
+) -> None:
     (tmp_path / "file").write_text("")
     target = tmp_path / out
     assert_one_sentence(tadam(*train_arguments(images, target)), "is a file", "--out")
     assert_one_sentence(tadam("demo", "--out", target), "is a file", "--out")
 
 
-def test_the_demo_leaves_other_peoples_folders_alone(tadam, tmp_path: Path) -> None:
+def test_the_demo_leaves_other_peoples_folders_alone(tadam: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("mine")
     assert_one_sentence(tadam("demo", "--out", tmp_path), "holds other files")
     assert (tmp_path / "report.html").read_text() == "mine"
 
 
-def test_a_sweep_that_cannot_start_leaves_nothing_behind(tadam, tmp_path: Path) -> None:
+def test_a_sweep_that_cannot_start_leaves_nothing_behind(
+    tadam: CommandLine, tmp_path: Path
+) -> None:
     arguments = ("sweep", "alpha", "shapes", "--values", "1,2", "--out", tmp_path / "sweep")
     assert_one_sentence(tadam(*arguments, "--dataset", "nosuch"), "'nosuch': choose one of")
     assert_one_sentence(tadam(*arguments, "--set", "episode.way=99"), "99-way")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lemma1_leaves_earlier_results_alone(tadam, tmp_path: Path) -> None:
+def test_lemma1_leaves_earlier_results_alone(tadam: CommandLine, tmp_path: Path) -> None:
     first = tadam("reproduce", "lemma1", "--out", tmp_path, "--json")
     assert first.code == 0
     earlier = {p: p.read_bytes() for p in tmp_path.iterdir()}
@@ -233,18 +246,20 @@ def test_lemma1_leaves_earlier_results_alone(tadam, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--job-cpus", "--job-gpus", "--job-memory"])
-def test_resources_of_jobs_need_a_cluster(tadam, tmp_path: Path, option: str) -> None:
+def test_resources_of_jobs_need_a_cluster(tadam: CommandLine, tmp_path: Path, option: str) -> None:
     result = tadam("reproduce", "lemma1", "--out", tmp_path / "new", option, "2")
     assert_one_sentence(result, option, "--ray")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_training_state_is_not_a_model(tadam, trained: Path, images: Path) -> None:
+def test_a_training_state_is_not_a_model(tadam: CommandLine, trained: Path, images: Path) -> None:
     result = tadam("evaluate", trained / "last.safetensors", "--dataset", f"folder:{images}")
     assert_one_sentence(result, "state of a training run", "best.safetensors")
 
 
-def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path: Path) -> None:
+def test_a_recipe_with_nothing_to_learn_is_one_sentence(
+    tadam: CommandLine, images: Any, tmp_path: Path
+) -> None:
     small = [setting for setting in SETTINGS if not setting.startswith("backbone.width")]
     frozen = ("conditioning.enabled=false", "metric.learn_alpha=false", "auxiliary.enabled=false")
     changes = arguments((*small, "backbone.name=pixels", *frozen))
@@ -253,13 +268,15 @@ def test_a_recipe_with_nothing_to_learn_is_one_sentence(tadam, images, tmp_path:
     assert_one_sentence(result, "nothing to train")
 
 
-def test_recipes_are_listed_and_printed_whole(tadam) -> None:
+def test_recipes_are_listed_and_printed_whole(tadam: CommandLine) -> None:
     names = tadam("recipes").out.split()
     assert {"shapes", "images", "paper-fc100-5shot"} <= set(names)
     assert "[optimiser]" in tadam("recipes", "shapes").out
 
 
-def test_evaluate_knows_the_data_set_of_a_run(tadam, images: Path, trained: Path) -> None:
+def test_evaluate_knows_the_data_set_of_a_run(
+    tadam: CommandLine, images: Path, trained: Path
+) -> None:
     shape = ("--way", 2, "--shot", 1, "--tasks", 4, "--queries", 6, "--json")
     own = json.loads(tadam("evaluate", trained, *shape).out)
     named = json.loads(tadam("evaluate", trained, "--dataset", f"folder:{images}", *shape).out)
@@ -268,7 +285,7 @@ def test_evaluate_knows_the_data_set_of_a_run(tadam, images: Path, trained: Path
 
 
 def test_a_shipped_model_whose_data_set_is_not_there_is_one_sentence(
-    tadam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tadam: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TADAM_DATA", "")  # and undoes what --data sets
     result = tadam("evaluate", "fc100", "--data", tmp_path)
@@ -283,7 +300,7 @@ def test_a_shipped_model_whose_data_set_is_not_there_is_one_sentence(
 
 @pytest.mark.parametrize("stop", [Interrupted("stopped after step 2 of 9"), KeyboardInterrupt()])
 def test_what_ctrl_c_says_is_no_error_but_the_command_has_not_succeeded(
-    tadam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException
+    tadam: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException
 ) -> None:
     def train(*arguments: object, **options: object) -> None:
         raise stop

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from command_line import assert_one_sentence
+from command_line import CommandLine, assert_one_sentence
 from tadam.benchmarks import suite
 from tadam.benchmarks.results import Measurement, Report
+from tadam.benchmarks.suite import Plan
 from tadam.benchmarks.targets import STEP_NATIVE, STEP_SHARE
 
 MACHINE = {
@@ -50,7 +51,9 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[suite.Plan]:
     return seen
 
 
-def test_results_are_shown_beside_their_targets_and_kept(tadam, plans, tmp_path: Path) -> None:
+def test_results_are_shown_beside_their_targets_and_kept(
+    tadam: CommandLine, plans: list[Plan], tmp_path: Path
+) -> None:
     file = tmp_path / "bench.json"
     result = tadam("bench", "--json", file)
     assert result.code == 0, result.err
@@ -65,18 +68,20 @@ def test_results_are_shown_beside_their_targets_and_kept(tadam, plans, tmp_path:
     assert plans[0].parts == suite.PARTS
 
 
-def test_options_reach_the_plan(tadam, plans) -> None:
+def test_options_reach_the_plan(tadam: CommandLine, plans: list[Plan]) -> None:
     tadam("bench", "--quick", "--threads", 1, "--widths", "8, 24", "--only", "step, memory")
     assert plans[0] == replace(suite.quick_plan(1), widths=(8, 24), parts=("step", "memory"))
 
 
-def test_json_to_stdout_is_nothing_but_json(tadam, plans) -> None:
+def test_json_to_stdout_is_nothing_but_json(tadam: CommandLine, plans: list[Plan]) -> None:
     result = tadam("bench", "--json", "-")
     assert json.loads(result.out)["machine"] == MACHINE
     assert "Abacus 3000" in result.err
 
 
-def test_an_existing_file_is_kept_unless_forced(tadam, plans, tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_unless_forced(
+    tadam: CommandLine, plans: list[Plan], tmp_path: Path
+) -> None:
     file = tmp_path / "bench.json"
     file.write_text("mine")
     assert_one_sentence(tadam("bench", "--json", file), "exists", "--force")
@@ -88,7 +93,9 @@ def test_an_existing_file_is_kept_unless_forced(tadam, plans, tmp_path: Path) ->
     assert json.loads(file.read_text())["machine"] == MACHINE
 
 
-def test_a_comparison_marks_what_got_slower(tadam, plans, tmp_path: Path) -> None:
+def test_a_comparison_marks_what_got_slower(
+    tadam: CommandLine, plans: list[Plan], tmp_path: Path
+) -> None:
     file = tmp_path / "old.json"
     faster = [replace(m, value=1.5 * (m.value or 0)) for m in RESULT.measurements[:1]]
     old = replace(RESULT, measurements=(*faster, *RESULT.measurements[1:]))
@@ -120,8 +127,8 @@ def test_a_comparison_marks_what_got_slower(tadam, plans, tmp_path: Path) -> Non
     ],
 )
 def test_a_mistake_is_one_sentence_and_runs_nothing(
-    tadam,
-    plans,
+    tadam: CommandLine,
+    plans: list[Plan],
     arguments: list[str],
     words: list[str],
 ) -> None:
@@ -129,11 +136,11 @@ def test_a_mistake_is_one_sentence_and_runs_nothing(
     assert plans == []
 
 
-def test_help_fits_a_screen(tadam) -> None:
+def test_help_fits_a_screen(tadam: CommandLine) -> None:
     assert tadam("bench", "--help").out.count("\n") <= 40
 
 
-def test_one_part_really_runs(tadam) -> None:
+def test_one_part_really_runs(tadam: CommandLine) -> None:
     result = tadam("bench", "--quick", "--only", "gemm", "--widths", 2, "--threads", 1)
     assert result.code == 0, result.err
     assert "forward + backward / GEMM rate" in result.out

@@ -12,11 +12,13 @@ import pytest
 from PIL import Image
 
 from bad_files import CORPUS
-from command_line import assert_one_sentence
+from command_line import CommandLine, Result, assert_one_sentence
 from photos import SUBJECTS, photo, write_photos
 
 
-def test_photos_are_sorted_by_three_commands(tadam, photos, labelled, model, tmp_path) -> None:
+def test_photos_are_sorted_by_three_commands(
+    tadam: CommandLine, photos: Path, labelled: Path, model: Path, tmp_path: Path
+) -> None:
     file, table, page = (tmp_path / name for name in ("photos.tadam", "out.csv", "page.html"))
     result = tadam("fit", photos, "-o", file, "--model", model)
     assert result.code == 0
@@ -41,7 +43,9 @@ def test_photos_are_sorted_by_three_commands(tadam, photos, labelled, model, tmp
     assert "true \\ answer" in result.out
 
 
-def test_results_come_as_json(tadam, photos, labelled, model, tmp_path) -> None:
+def test_results_come_as_json(
+    tadam: CommandLine, photos: Path, labelled: Path, model: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "photos.tadam"
     result = tadam("fit", photos, "-o", file, "--model", model, "--json")
     values = json.loads(result.out)
@@ -58,7 +62,7 @@ def test_results_come_as_json(tadam, photos, labelled, model, tmp_path) -> None:
     assert values["images"] == 18
 
 
-def test_a_confusion_is_in_the_right_cell(tadam, fitted, tmp_path) -> None:
+def test_a_confusion_is_in_the_right_cell(tadam: CommandLine, fitted: Path, tmp_path: Path) -> None:
     (tmp_path / "labelled" / "disc").mkdir(parents=True)
     photo("disc", 200).save(tmp_path / "labelled" / "disc" / "a.png")
     photo("wedge", 200).save(tmp_path / "labelled" / "disc" / "b.png")  # mislabelled
@@ -69,7 +73,9 @@ def test_a_confusion_is_in_the_right_cell(tadam, fitted, tmp_path) -> None:
     assert "50.0 %" in table.out
 
 
-def test_broken_files_are_told_and_skipped_or_stop_the_run(tadam, photos, model, tmp_path) -> None:
+def test_broken_files_are_told_and_skipped_or_stop_the_run(
+    tadam: CommandLine, photos: Path, model: Path, tmp_path: Path
+) -> None:
     mixed = write_photos(tmp_path / "mixed", each=3)
     (mixed / "box" / "bad.jpg").write_text("x")
     file = tmp_path / "photos.tadam"
@@ -90,7 +96,9 @@ def test_broken_files_are_told_and_skipped_or_stop_the_run(tadam, photos, model,
 
 @pytest.mark.skipif(os.name == "nt", reason="the corpus has pipes and symbolic links")
 @pytest.mark.filterwarnings("ignore")
-def test_a_folder_full_of_bad_files_is_predicted_as_far_as_it_goes(tadam, fitted, tmp_path) -> None:
+def test_a_folder_full_of_bad_files_is_predicted_as_far_as_it_goes(
+    tadam: CommandLine, fitted: Path, tmp_path: Path
+) -> None:
     (tmp_path / "corpus").mkdir()
     for name, (make, _) in CORPUS.items():
         make(tmp_path / "corpus" / name)
@@ -102,7 +110,9 @@ def test_a_folder_full_of_bad_files_is_predicted_as_far_as_it_goes(tadam, fitted
     assert 10 < len(shown) <= 21  # twenty, and how many more
 
 
-def test_far_images_are_unknown_only_if_asked(tadam, fitted, tmp_path) -> None:
+def test_far_images_are_unknown_only_if_asked(
+    tadam: CommandLine, fitted: Path, tmp_path: Path
+) -> None:
     dice = np.random.default_rng(0)
     Image.fromarray(dice.integers(0, 256, (50, 50, 3), np.uint8)).save(tmp_path / "noise.png")
     plain = json.loads(tadam("predict", fitted, tmp_path / "noise.png", "--json").out)
@@ -116,14 +126,14 @@ def test_far_images_are_unknown_only_if_asked(tadam, fitted, tmp_path) -> None:
     assert "unknown" in tadam("predict", fitted, tmp_path / "noise.png", "--reject").out
 
 
-def test_files_and_folders_can_be_mixed(tadam, fitted, labelled) -> None:
+def test_files_and_folders_can_be_mixed(tadam: CommandLine, fitted: Path, labelled: Path) -> None:
     one = labelled / "disc" / "100.jpg"
     values = json.loads(tadam("predict", fitted, one, labelled / "box", "--json").out)
     assert [p["label"] for p in values["predictions"]] == ["disc"] + ["box"] * 6
 
 
 def test_an_existing_file_is_only_replaced_with_force(
-    tadam, fitted, photos, model, tmp_path
+    tadam: CommandLine, fitted: Path, photos: Path, model: Path, tmp_path: Path
 ) -> None:
     before = fitted.read_bytes()
     again = ("fit", photos, "-o", fitted, "--model", model)
@@ -138,7 +148,7 @@ def test_an_existing_file_is_only_replaced_with_force(
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_any_work(
-    tadam, fitted, photos, tmp_path, monkeypatch
+    tadam: CommandLine, fitted: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = fitted.read_bytes()
     (tmp_path / "empty").mkdir()
@@ -160,7 +170,9 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(
     )
 
 
-def test_what_was_skipped_is_told_even_if_nothing_is_left(tadam, fitted, model, tmp_path) -> None:
+def test_what_was_skipped_is_told_even_if_nothing_is_left(
+    tadam: CommandLine, fitted: Path, model: Path, tmp_path: Path
+) -> None:
     broken = _folder(tmp_path / "broken", "box", "disc")
     for image in broken.glob("*/*"):
         image.write_text("x")
@@ -177,7 +189,9 @@ def test_what_was_skipped_is_told_even_if_nothing_is_left(tadam, fitted, model, 
         assert error.startswith("error: ")
 
 
-def test_files_that_are_not_images_by_name_are_told(tadam, fitted, model, tmp_path) -> None:
+def test_files_that_are_not_images_by_name_are_told(
+    tadam: CommandLine, fitted: Path, model: Path, tmp_path: Path
+) -> None:
     folder = _folder(tmp_path / "mixed", "box", "disc")
     (folder / "box" / "r.heic").touch()
     (folder / "splits.toml").touch()
@@ -193,7 +207,9 @@ def test_files_that_are_not_images_by_name_are_told(tadam, fitted, model, tmp_pa
     assert result.err.splitlines()[1].startswith("error: there are no images")
 
 
-def test_few_images_get_a_row_each_and_many_a_summary(tadam, labelled, model, tmp_path) -> None:
+def test_few_images_get_a_row_each_and_many_a_summary(
+    tadam: CommandLine, labelled: Path, model: Path, tmp_path: Path
+) -> None:
     folder = _folder(tmp_path / "many", *(f"class {k}" for k in range(13)))
     file = tmp_path / "many.tadam"
     assert tadam("fit", folder, "-o", file, "--model", model).code == 0
@@ -208,7 +224,9 @@ def test_few_images_get_a_row_each_and_many_a_summary(tadam, labelled, model, tm
     assert "class 1 " not in result.out
 
 
-def test_a_class_called_unknown_is_no_promise_of_rejection(tadam, model, tmp_path) -> None:
+def test_a_class_called_unknown_is_no_promise_of_rejection(
+    tadam: CommandLine, model: Path, tmp_path: Path
+) -> None:
     folder = _folder(tmp_path / "two", "unknown", "cat")
     result = tadam("fit", folder, "-o", tmp_path / "x.tadam", "--model", model)
     assert result.code == 0
@@ -222,8 +240,10 @@ def _folder(root: Path, *names: str) -> Path:
     return root
 
 
-def test_folders_that_make_no_classifier_are_one_sentence(tadam, model, tmp_path) -> None:
-    def fit(folder: Path):
+def test_folders_that_make_no_classifier_are_one_sentence(
+    tadam: CommandLine, model: Path, tmp_path: Path
+) -> None:
+    def fit(folder: Path) -> Result:
         return tadam("fit", folder, "-o", tmp_path / "x.tadam", "--model", model)
 
     assert_one_sentence(fit(tmp_path / "nowhere"), "nowhere", "does not exist")
@@ -240,7 +260,9 @@ def test_folders_that_make_no_classifier_are_one_sentence(tadam, model, tmp_path
     assert not (tmp_path / "x.tadam").exists()
 
 
-def test_other_mistakes_are_one_sentence(tadam, fitted, photos, model, tmp_path) -> None:
+def test_other_mistakes_are_one_sentence(
+    tadam: CommandLine, fitted: Path, photos: Path, model: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "x.tadam"
     result = tadam("fit", photos, "-o", file, "--model", "no-such-model")
     assert_one_sentence(result, "no model 'no-such-model'", "shipped")
@@ -281,14 +303,16 @@ def test_other_mistakes_are_one_sentence(tadam, fitted, photos, model, tmp_path)
     assert tadam("predict", fitted, photos, "--reject-threshold", -1).code == 2
 
 
-def test_a_tampered_file_is_refused(tadam, fitted, photos) -> None:
+def test_a_tampered_file_is_refused(tadam: CommandLine, fitted: Path, photos: Path) -> None:
     content = bytearray(fitted.read_bytes())
     content[-1] ^= 1
     fitted.write_bytes(content)
     assert_one_sentence(tadam("predict", fitted, photos), "has been changed")
 
 
-def test_names_that_are_not_text_or_look_like_markup_are_no_problem(tadam, model, tmp_path) -> None:
+def test_names_that_are_not_text_or_look_like_markup_are_no_problem(
+    tadam: CommandLine, model: Path, tmp_path: Path
+) -> None:
     names = ["[red]x[bold]", 'a,b"c', "Ω ±"]
     if os.name != "nt":
         names.append(os.fsdecode(b"caf\xe9"))
@@ -304,7 +328,7 @@ def test_names_that_are_not_text_or_look_like_markup_are_no_problem(tadam, model
     assert tadam("evaluate", file, folder).code == 0
 
 
-def test_help_fits_a_screen_and_needs_no_torch(tadam) -> None:
+def test_help_fits_a_screen_and_needs_no_torch(tadam: CommandLine) -> None:
     for command in ("fit", "predict", "evaluate"):
         result = tadam(command, "--help")
         assert result.code == 0

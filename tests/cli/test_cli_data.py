@@ -22,7 +22,9 @@ from tiny import SETTINGS, arguments, write_image_folder
 
 
 @pytest.fixture
-def tadam(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def tadam(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> CommandLine:
     """Runs `tadam ARGS` in this process, with no data but what --data names."""
     monkeypatch.setenv("TADAM_DATA", str(tmp_path / "nowhere"))  # and undoes what --data sets
     return CommandLine(monkeypatch, capsys)
@@ -41,7 +43,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_list_says_what_there_is_and_where(
-    tadam, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tadam: CommandLine, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tadam.reports.terminal.out._width", 300)  # no path is broken into lines
     text = tadam("data", "list", "--data", data).out
@@ -53,13 +55,15 @@ def test_list_says_what_there_is_and_where(
     assert f"not in {tmp_path / 'nowhere'}" not in text
 
 
-def test_list_fits_80_columns(tadam, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_fits_80_columns(
+    tadam: CommandLine, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tadam.reports.terminal.out._width", 80)
     lines = tadam("data", "list", "--data", data).out.splitlines()
     assert max(map(len, lines)) <= 80
 
 
-def test_list_comes_as_json(tadam, data: Path) -> None:
+def test_list_comes_as_json(tadam: CommandLine, data: Path) -> None:
     descriptions = json.loads(tadam("data", "list", "--data", data, "--json").out)
     assert [d["name"] for d in descriptions] == [source.name for source in SOURCES]
     fc100 = next(d for d in descriptions if d["name"] == "fc100")
@@ -67,7 +71,9 @@ def test_list_comes_as_json(tadam, data: Path) -> None:
     assert fc100["where"] == f"found: {data / 'cifar-100-python'}"
 
 
-def test_train_and_evaluate_find_data_by_option(tadam, data: Path, tmp_path: Path) -> None:
+def test_train_and_evaluate_find_data_by_option(
+    tadam: CommandLine, data: Path, tmp_path: Path
+) -> None:
     settings = arguments(tuple(s for s in SETTINGS if not s.startswith("data.")))
     run = tmp_path / "run"
     common = ("--dataset", "fc100", "--data", data)
@@ -78,19 +84,21 @@ def test_train_and_evaluate_find_data_by_option(tadam, data: Path, tmp_path: Pat
     assert json.loads(result.out)["dataset"] == "fc100"
 
 
-def test_the_option_wins_over_the_variable(tadam, data: Path) -> None:
+def test_the_option_wins_over_the_variable(tadam: CommandLine, data: Path) -> None:
     result = tadam("data", "verify", "fc100")
     assert_one_sentence(result, "fc100 is not in", "nowhere", "--data")
     assert tadam("data", "verify", "fc100", "--data", data).out == "fc100: all good\n"
 
 
-def test_a_relative_folder_is_meant_from_here(tadam, data: Path, monkeypatch) -> None:
+def test_a_relative_folder_is_meant_from_here(
+    tadam: CommandLine, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(data.parent)
     assert tadam("data", "verify", "fc100", "--data", "data").code == 0
     assert os.environ["TADAM_DATA"] == str(data)  # so that other processes find it too
 
 
-def test_prepare_says_what_was_prepared(tadam, data: Path) -> None:
+def test_prepare_says_what_was_prepared(tadam: CommandLine, data: Path) -> None:
     text = tadam("data", "prepare", "fc100", "--data", data).out
     assert "train: 60 classes, 420 images" in text
     assert "test: 20 classes, 140 images" in text
@@ -117,7 +125,9 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         server.shutdown()
 
 
-def test_prepare_downloads_what_is_not_there(tadam, published: Path, tmp_path: Path) -> None:
+def test_prepare_downloads_what_is_not_there(
+    tadam: CommandLine, published: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "new"
     result = tadam("data", "prepare", "fc100", "--data", root)
     assert "train: 60 classes, 180 images" in result.out
@@ -127,14 +137,16 @@ def test_prepare_downloads_what_is_not_there(tadam, published: Path, tmp_path: P
     assert tadam("data", "verify", "fc100", "--data", root).out == "fc100: all good\n"
 
 
-def test_a_download_that_fails_is_one_sentence(tadam, published: Path, tmp_path: Path) -> None:
+def test_a_download_that_fails_is_one_sentence(
+    tadam: CommandLine, published: Path, tmp_path: Path
+) -> None:
     (published / cifar100._ARCHIVE).unlink()
     result = tadam("data", "prepare", "fc100", "--data", tmp_path / "new")
     assert_one_sentence(result, "404", str(tmp_path / "new" / cifar100._ARCHIVE), code=1)
 
 
 def test_a_data_folder_that_cannot_be_written_is_one_sentence(
-    tadam, published: Path, tmp_path: Path
+    tadam: CommandLine, published: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     result = tadam("data", "prepare", "fc100", "--data", tmp_path / "file")
@@ -142,20 +154,20 @@ def test_a_data_folder_that_cannot_be_written_is_one_sentence(
 
 
 def test_prepare_says_what_to_put_where_if_there_is_no_download(
-    tadam, published: Path, tmp_path: Path
+    tadam: CommandLine, published: Path, tmp_path: Path
 ) -> None:
     result = tadam("data", "prepare", "mini_imagenet", "--data", tmp_path)
     assert_one_sentence(result, "put mini-imagenet/mini-imagenet-cache-{train,val,test}.pkl")
 
 
-def test_verify_names_each_problem_and_fails(tadam, data: Path) -> None:
+def test_verify_names_each_problem_and_fails(tadam: CommandLine, data: Path) -> None:
     (data / "cifar-100-python" / "test").write_bytes(b"not it")
     result = tadam("data", "verify", "fc100", "--data", data)
     assert "is not the published file" in result.out
     assert_one_sentence(result, "fc100: 1 problem found", code=1)
 
 
-def test_show_draws_a_sheet(tadam, data: Path, tmp_path: Path) -> None:
+def test_show_draws_a_sheet(tadam: CommandLine, data: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     command = ("data", "show", "fc100", "--split", "val", "--out", sheet, "--data", data)
     assert tadam(*command).out == f"written: {sheet}\n"
@@ -168,14 +180,14 @@ def test_show_draws_a_sheet(tadam, data: Path, tmp_path: Path) -> None:
 
 
 def test_a_sheet_of_this_folder_is_called_after_it(
-    tadam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tadam: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(write_image_folder(tmp_path / "flowers", classes=3))
     assert tadam("data", "show", "folder:.").out == "written: flowers-train.png\n"
 
 
 @pytest.mark.parametrize("text", ["train = [", "train = ['rose']", "\ufefftrain = 1"])
-def test_verify_looks_at_the_splits_too(tadam, tmp_path: Path, text: str) -> None:
+def test_verify_looks_at_the_splits_too(tadam: CommandLine, tmp_path: Path, text: str) -> None:
     folder = write_image_folder(tmp_path / "flowers", classes=3)
     assert tadam("data", "verify", f"folder:{folder}").code == 0
     (folder / "splits.toml").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 import tiny
-from command_line import assert_one_sentence
+from command_line import CommandLine, assert_one_sentence
 from tadam import FewShotClassifier
 from tadam.benchmarks import exported as benchmark
 from tadam.classify import export
@@ -31,7 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """photos/, and flowers.tadam, fitted to them with a conditioned network."""
     root = tmp_path_factory.mktemp("export")
     config, spec = Config().updated({"backbone": {"width": 16}}), InputSpec(3, 16, 0)
@@ -60,7 +60,7 @@ def odd_photos(folder: Path) -> list[Path]:
 
 
 def test_an_exported_file_gives_the_classifiers_answers_by_the_script_of_the_docs(
-    tadam, folder: Path, monkeypatch: pytest.MonkeyPatch
+    tadam: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = partial(benchmark.compare_speed, rounds=1, seconds=0.0)
     monkeypatch.setattr(benchmark, "compare_speed", quick)
@@ -94,7 +94,9 @@ def test_an_exported_file_gives_the_classifiers_answers_by_the_script_of_the_doc
     assert expected.min() < 0.9  # answers that could differ
 
 
-def test_export_in_words(tadam, folder: Path, tmp_path: Path, monkeypatch) -> None:
+def test_export_in_words(
+    tadam: CommandLine, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "x.onnx"
 
     def run(path: Path, *arguments: object) -> export.Exported:
@@ -110,7 +112,7 @@ def test_export_in_words(tadam, folder: Path, tmp_path: Path, monkeypatch) -> No
     assert "onnxruntime 125, PyTorch 50: onnxruntime is 2.50 times as fast" in result.out
 
 
-def test_nothing_is_replaced_unasked(tadam, folder: Path, tmp_path: Path) -> None:
+def test_nothing_is_replaced_unasked(tadam: CommandLine, folder: Path, tmp_path: Path) -> None:
     file, source = tmp_path / "mine.onnx", folder / "flowers.tadam"
     file.write_text("mine")
     before = source.read_bytes()
@@ -123,7 +125,7 @@ def test_nothing_is_replaced_unasked(tadam, folder: Path, tmp_path: Path) -> Non
 
 
 def test_a_missing_classifier_and_a_missing_extra_are_a_sentence(
-    tadam, folder: Path, tmp_path: Path, monkeypatch
+    tadam: CommandLine, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "x.onnx"
     assert_one_sentence(tadam("export", tmp_path / "no.tadam", "-o", file), "no.tadam")
@@ -134,5 +136,5 @@ def test_a_missing_classifier_and_a_missing_extra_are_a_sentence(
     assert not file.exists()
 
 
-def test_help_fits_a_screen(tadam) -> None:
+def test_help_fits_a_screen(tadam: CommandLine) -> None:
     assert tadam("export", "--help").out.count("\n") <= 40

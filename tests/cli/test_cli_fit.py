@@ -7,6 +7,7 @@ import pytest
 
 from command_line import CommandLine, assert_one_sentence
 from tadam.models import modelfile
+from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 
 
 def test_the_model_is_always_named(
@@ -32,8 +33,7 @@ def test_a_model_that_is_worse_for_want_of_an_extra_is_told_in_one_line(
     installed: bool,
     named: bool,
 ) -> None:
-    backbone = modelfile.EfficientNetLite0
-    monkeypatch.setattr(backbone, "is_installed", classmethod(lambda cls: installed))
+    monkeypatch.setattr(EfficientNetLite0, "is_installed", classmethod(lambda cls: installed))
     if installed:  # whatever this machine has: the question is only whether there is a note
         monkeypatch.setattr(modelfile, "find_model", lambda name: modelfile.WEIGHTS / "no.such")
     chosen = ["--model", "fc100"] if named else []

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import tadam
-from command_line import assert_one_sentence
+from command_line import CommandLine, assert_one_sentence
 from tadam.cli.app import app
 from tadam.cli.flags import FLAGS, flag, with_flags
 from tadam.errors import UserError
@@ -95,21 +95,18 @@ def test_every_argument_that_an_error_names_is_a_flag_of_some_command() -> None:
     assert {flag(argument) for argument in named} <= known
 
 
-@pytest.mark.parametrize(
-    ("sentence", "expected"),
-    [
+def test_an_argument_in_backticks_becomes_the_flag_that_a_user_types() -> None:
+    for sentence, expected in [
         ("choose another `out`", "choose another --out"),
         ("`settings` and `train_ways`", "--set and --train-way"),
         ("raise `reject_threshold`", "raise --reject-threshold"),
         ("set `TADAM_DATA`", "set --data"),
         ("it's 'out' or out", "it's 'out' or out"),
-    ],
-)
-def test_an_argument_in_backticks_becomes_the_flag_that_a_user_types(sentence, expected) -> None:
-    assert with_flags(sentence) == expected
+    ]:
+        assert with_flags(sentence) == expected
 
 
-def test_python_reads_the_argument_and_a_shell_the_flag(tadam, tmp_path: Path) -> None:
+def test_python_reads_the_argument_and_a_shell_the_flag(tadam: CommandLine, tmp_path: Path) -> None:
     from tadam.training.run import train
 
     (tmp_path / "mine").write_text("")
