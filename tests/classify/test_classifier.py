@@ -1,11 +1,16 @@
 """FewShotClassifier: scikit-learn's contract, any labels, shots and sizes, the model's maths."""
 
 import copy
+import io
 import pickle
 import warnings
-from functools import partialmethod
+from collections.abc import Callable
+from functools import partial, partialmethod
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,6 +23,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
 
 from tadam import FewShotClassifier, RunFailed, UserError
 from tadam.models.modelfile import save_model
@@ -25,11 +31,12 @@ from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
+from tadam.nn.film import Film
 from tadam.nn.folded import FoldedNetwork
 from toy_backbones import Colours, blobs, random_model
 
 
-def refusal(call) -> str:
+def refusal(call: Callable[[], object]) -> str:
     with pytest.raises(UserError) as caught:
         call()
     assert "\n" not in str(caught.value)
@@ -37,19 +44,19 @@ def refusal(call) -> str:
 
 
 @pytest.fixture
-def fitted():
+def fitted() -> FewShotClassifier:
     images, labels = blobs(3, 4)
     return FewShotClassifier(Colours()).fit(images, labels)
 
 
-def test_new_images_get_the_labels_of_their_classes(fitted):
+def test_new_images_get_the_labels_of_their_classes(fitted: FewShotClassifier) -> None:
     images, labels = blobs(3, 10, seed=1)
     assert fitted.predict(images).tolist() == labels
     assert fitted.score(images, labels) == 1.0
     assert fitted.classes_.tolist() == ["c0", "c1", "c2"]
 
 
-def test_the_answers_are_those_of_the_model_itself():
+def test_the_answers_are_those_of_the_model_itself() -> None:
     model, _ = random_model()
     images, _ = blobs(3, 5)
     labels = [2, 0, 1] * 5
@@ -57,7 +64,7 @@ def test_the_answers_are_those_of_the_model_itself():
     queries, _ = blobs(3, 3, seed=2)
     model.metric.log_alpha.fill_(np.log(3.0))
 
-    def tensor(pixels):
+    def tensor(pixels: npt.NDArray[np.uint8]) -> Tensor:
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)[None]
 
     with torch.no_grad():
@@ -69,7 +76,7 @@ def test_the_answers_are_those_of_the_model_itself():
 
 
 @pytest.mark.parametrize("name", ["resnet12", "conv4"])
-def test_unequal_shots_give_each_class_the_mean_of_its_own_images(name):
+def test_unequal_shots_give_each_class_the_mean_of_its_own_images(name: str) -> None:
     model, _ = random_model(name, conditioning={"enabled": False})
     images, _ = blobs(2, 4)
     labels = ["a"] * 7 + ["b"]
@@ -81,11 +88,13 @@ def test_unequal_shots_give_each_class_the_mean_of_its_own_images(name):
 
 
 @pytest.mark.parametrize("conditioned", [True, False])
-def test_fit_costs_a_pass_and_a_conditioned_model_two(conditioned, monkeypatch):
+def test_fit_costs_a_pass_and_a_conditioned_model_two(
+    conditioned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, _ = random_model(conditioning={"enabled": conditioned})
-    seen = {FoldedNetwork: 0, ResNet12: 0}
+    seen: dict[Any, int] = {FoldedNetwork: 0, ResNet12: 0}
 
-    def counted(self, x, forward):
+    def counted(self: object, x: Tensor, forward: Callable[..., Tensor]) -> Tensor:
         seen[type(self)] += len(x)
         return forward(self, x)
 
@@ -96,7 +105,7 @@ def test_fit_costs_a_pass_and_a_conditioned_model_two(conditioned, monkeypatch):
     assert seen == {FoldedNetwork: 20, ResNet12: 20 if conditioned else 0}
 
 
-def test_fit_leaves_a_model_that_is_given_as_it_was():
+def test_fit_leaves_a_model_that_is_given_as_it_was() -> None:
     model, _ = random_model()
     model.train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -107,7 +116,9 @@ def test_fit_leaves_a_model_that_is_given_as_it_was():
         assert torch.equal(tensor, before[name]), name
 
 
-def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(monkeypatch):
+def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model, _ = random_model()
     images, labels = blobs(3, 5)
     kept = FewShotClassifier(model).fit(images, labels)
@@ -116,7 +127,7 @@ def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(monk
     np.testing.assert_array_equal(again.support_embeddings_, kept.support_embeddings_)
 
 
-def test_hundreds_of_classes_with_one_shot_each():
+def test_hundreds_of_classes_with_one_shot_each() -> None:
     dice = np.random.default_rng(0)
     images = np.repeat(dice.integers(0, 256, (200, 1, 1, 3), np.uint8), 8, axis=1).repeat(8, axis=2)
     classifier = FewShotClassifier(RawPixels(image_size=8)).fit(images, range(200))
@@ -127,7 +138,9 @@ def test_hundreds_of_classes_with_one_shot_each():
 # ---- images of every kind
 
 
-def test_a_path_a_picture_and_an_array_of_the_same_pixels_agree(tmp_path, fitted):
+def test_a_path_a_picture_and_an_array_of_the_same_pixels_agree(
+    tmp_path: Path, fitted: FewShotClassifier
+) -> None:
     pixels = np.random.default_rng(3).integers(0, 256, (40, 70, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     kinds = [tmp_path / "a.png", str(tmp_path / "a.png"), Image.fromarray(pixels), pixels]
@@ -136,7 +149,9 @@ def test_a_path_a_picture_and_an_array_of_the_same_pixels_agree(tmp_path, fitted
     assert (fitted.predict_proba(np.stack([pixels] * 3))[0] == rows[0]).all()
 
 
-def test_a_grey_and_a_four_channel_array_are_what_pillow_makes_of_them(fitted):
+def test_a_grey_and_a_four_channel_array_are_what_pillow_makes_of_them(
+    fitted: FewShotClassifier,
+) -> None:
     grey = np.random.default_rng(3).integers(0, 256, (20, 20), np.uint8)
     colour = np.random.default_rng(3).integers(0, 256, (20, 20, 4), np.uint8)
     white = Image.new("RGBA", (20, 20), "white")
@@ -146,7 +161,7 @@ def test_a_grey_and_a_four_channel_array_are_what_pillow_makes_of_them(fitted):
     assert (rows[2] == rows[3]).all()
 
 
-def test_a_model_of_one_channel_sees_grey(tmp_path):
+def test_a_model_of_one_channel_sees_grey(tmp_path: Path) -> None:
     model, _ = random_model(channels=1)
     images, labels = blobs(3, 3)
     classifier = FewShotClassifier(model).fit(images, labels)
@@ -154,14 +169,14 @@ def test_a_model_of_one_channel_sees_grey(tmp_path):
     np.testing.assert_array_equal(classifier.predict_proba(images), classifier.predict_proba(grey))
 
 
-def test_one_image_may_be_given_alone(tmp_path, fitted):
+def test_one_image_may_be_given_alone(tmp_path: Path, fitted: FewShotClassifier) -> None:
     image = blobs(3, 1, seed=5)[0][1]
     Image.fromarray(image).save(tmp_path / "a.png")
     for alone in (image, Image.fromarray(image), tmp_path / "a.png", str(tmp_path / "a.png")):
         assert fitted.predict(alone).tolist() == ["c1"]
 
 
-def test_a_folder_brings_its_labels_along(tmp_path):
+def test_a_folder_brings_its_labels_along(tmp_path: Path) -> None:
     for image, label in zip(*blobs(3, 3), strict=True):
         (tmp_path / label).mkdir(exist_ok=True)
         count = len(list((tmp_path / label).iterdir()))
@@ -172,7 +187,7 @@ def test_a_folder_brings_its_labels_along(tmp_path):
     assert len(classifier.predict(tmp_path)) == 9
 
 
-def test_sizes_may_differ_in_any_order(fitted):
+def test_sizes_may_differ_in_any_order(fitted: FewShotClassifier) -> None:
     images, _ = blobs(3, 6, seed=4, side=40)
     sizes = np.random.default_rng(0).integers(1, 40, (len(images), 2))
     cut = [image[:h, :w] for image, (h, w) in zip(images, sizes, strict=True)]
@@ -181,28 +196,26 @@ def test_sizes_may_differ_in_any_order(fitted):
     np.testing.assert_allclose(together, alone, atol=1e-6)
 
 
-def test_progress_counts_every_image(fitted):
+def test_progress_counts_every_image(fitted: FewShotClassifier) -> None:
     calls = []
     fitted.classify(blobs(3, 50)[0], progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (150, 150)
     assert calls == sorted(calls)
 
 
-def test_thumbnails_are_small_jpegs_and_few_for_each_class():
+def test_thumbnails_are_small_jpegs_and_few_for_each_class() -> None:
     images, labels = blobs(2, 12, side=200)
     classifier = FewShotClassifier(Colours()).fit(images, labels)
     assert [len(some) for some in classifier.support_thumbnails_] == [8, 8]
     predictions = classifier.classify(images[:2], thumbnails=True)
     for jpeg in (classifier.support_thumbnails_[0][0], predictions[0].thumbnail):
-        import io
-
+        assert jpeg is not None
         with Image.open(io.BytesIO(jpeg)) as image:
             assert (image.format, image.size) == ("JPEG", (96, 96))
 
 
-@pytest.mark.parametrize(
-    ("images", "words"),
-    [
+def test_what_is_no_image_is_one_sentence() -> None:
+    for images, words in [
         (np.zeros((2, 8, 8, 3)), "image 0 is an array of float64"),
         (np.zeros((2, 8, 8, 3), np.int64), "int64"),
         (np.zeros((2, 8, 8, 2), np.uint8), "(8, 8, 2)"),
@@ -211,18 +224,16 @@ def test_thumbnails_are_small_jpegs_and_few_for_each_class():
         ([], "there are no images"),
         (7, "int"),
         (["nowhere.jpg", "nowhere.png"], "nowhere.jpg cannot be opened"),
-    ],
-)
-def test_what_is_no_image_is_one_sentence(images, words):
-    assert words in refusal(lambda: FewShotClassifier(Colours()).fit(images, ["a", "b"]))
+    ]:
+        assert words in refusal(partial(FewShotClassifier(Colours()).fit, images, ["a", "b"]))
 
 
-def test_to_predict_nothing_is_one_sentence(fitted, tmp_path):
+def test_to_predict_nothing_is_one_sentence(fitted: FewShotClassifier, tmp_path: Path) -> None:
     assert "there are no images: give" in refusal(lambda: fitted.predict([]))
     assert f"there are no images below {tmp_path}" in refusal(lambda: fitted.predict(tmp_path))
 
 
-def test_an_image_that_cannot_be_read_is_an_error_or_is_left_out(tmp_path):
+def test_an_image_that_cannot_be_read_is_an_error_or_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_text("x")
     images, labels = blobs(2, 3)
     mixed, given_labels = [tmp_path / "bad.png", *images], ["c1", *labels]
@@ -248,8 +259,11 @@ def test_an_image_that_cannot_be_read_is_an_error_or_is_left_out(tmp_path):
 
 @settings(max_examples=15)
 @given(st.data())
-def test_any_labels_shots_and_sizes_give_sorted_classes_and_probabilities(data):
-    kind = data.draw(st.sampled_from([st.text(max_size=8), st.integers(-(2**70), 2**70)]))
+def test_any_labels_shots_and_sizes_give_sorted_classes_and_probabilities(
+    data: st.DataObject,
+) -> None:
+    kinds: list[st.SearchStrategy[Any]] = [st.text(max_size=8), st.integers(-(2**70), 2**70)]
+    kind = data.draw(st.sampled_from(kinds))
     classes = data.draw(st.lists(kind, min_size=2, max_size=6, unique=True))
     shots = data.draw(st.lists(st.integers(1, 4), min_size=len(classes), max_size=len(classes)))
     labels = [label for label, shot in zip(classes, shots, strict=True) for _ in range(shot)]
@@ -268,7 +282,7 @@ def test_any_labels_shots_and_sizes_give_sorted_classes_and_probabilities(data):
     assert [p.label for p in classifier.classify(images)] == best
 
 
-def test_the_order_of_the_support_images_does_not_matter():
+def test_the_order_of_the_support_images_does_not_matter() -> None:
     images, labels = blobs(3, 4)
     order = np.random.default_rng(0).permutation(len(images))
     one = FewShotClassifier(Colours()).fit(images, labels)
@@ -276,9 +290,8 @@ def test_the_order_of_the_support_images_does_not_matter():
     np.testing.assert_allclose(one.predict_proba(images), other.predict_proba(images), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("labels", "dtype"),
-    [
+def test_labels_come_back_as_they_were_given() -> None:
+    kinds: list[tuple[Any, str]] = [
         (np.array([3, 1, 3, 2]), "i"),
         (np.array(["b", "a", "b", "c"]), "U"),
         (np.array([["b"], ["a"], ["b"], ["c"]]), "U"),
@@ -288,34 +301,30 @@ def test_the_order_of_the_support_images_does_not_matter():
         (np.array(["b", "a", "b", "c"], dtype=object), "U"),
         (["b\0", "b", "b\0", "c"], "O"),  # NumPy would drop the end
         ([-1, 2**63, -1, 0], "O"),  # and make these floats
-    ],
-)
-def test_labels_come_back_as_they_were_given(labels, dtype):
+    ]
     images = blobs(4, 1)[0][[0, 1, 0, 3]]
-    classifier = FewShotClassifier(Colours(), alpha=100.0).fit(images, labels)
-    assert classifier.classes_.dtype.kind == dtype
-    given_labels = np.ravel(labels).tolist() if isinstance(labels, np.ndarray) else labels
-    assert classifier.predict(images[:2]).tolist() == given_labels[:2]
+    for labels, dtype in kinds:
+        classifier = FewShotClassifier(Colours(), alpha=100.0).fit(images, labels)
+        assert classifier.classes_.dtype.kind == dtype
+        given_labels = np.ravel(labels).tolist() if isinstance(labels, np.ndarray) else labels
+        assert classifier.predict(images[:2]).tolist() == given_labels[:2]
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
+def test_tensors_are_labels_by_their_values() -> None:
+    for labels in [
         torch.tensor([3, 5, 3, 5]),
         torch.tensor([[3], [5], [3], [5]]),
         list(torch.tensor([3, 5, 3, 5])),
-    ],
-)
-def test_tensors_are_labels_by_their_values(labels):
-    images, _ = blobs(2, 2)
-    classifier = FewShotClassifier(Colours()).fit(images, labels)
-    assert classifier.classes_.tolist() == [3, 5]
-    assert "must be a list" in refusal(lambda: classifier.fit(images, torch.tensor(3)))
+    ]:
+        images, _ = blobs(2, 2)
+        classifier = FewShotClassifier(Colours()).fit(images, labels)
+        assert classifier.classes_.tolist() == [3, 5]
+        assert "must be a list" in refusal(partial(classifier.fit, images, torch.tensor(3)))
 
 
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
+def test_labels_that_make_no_sense_are_one_sentence() -> None:
+    images, _ = blobs(4, 1)
+    for labels, words in [
         (["a", "a", "a", "a"], "one class only, 'a'"),
         (["a", "b"], "4 images and 2 labels"),
         (["a", 1, "a", 1], "mix text ('a') and numbers (1)"),
@@ -325,17 +334,14 @@ def test_tensors_are_labels_by_their_values(labels):
         ("abcd", "must be a list"),
         (None, "labels are missing"),
         ([1j, 2j, 1j, 2j], "no order"),
-    ],
-)
-def test_labels_that_make_no_sense_are_one_sentence(labels, words):
-    images, _ = blobs(4, 1)
-    assert words in refusal(lambda: FewShotClassifier(Colours()).fit(images, labels))
+    ]:
+        assert words in refusal(partial(FewShotClassifier(Colours()).fit, images, labels))
 
 
 # ---- more examples later
 
 
-def test_partial_fit_in_pieces_is_fit_on_all_for_a_model_without_conditioning():
+def test_partial_fit_in_pieces_is_fit_on_all_for_a_model_without_conditioning() -> None:
     images, labels = blobs(4, 5)
     whole = FewShotClassifier(Colours()).fit(images, labels)
     parts = FewShotClassifier(Colours()).partial_fit(images[5:12], labels[5:12])
@@ -349,7 +355,7 @@ def test_partial_fit_in_pieces_is_fit_on_all_for_a_model_without_conditioning():
     assert [len(t) for t in parts.support_thumbnails_] == [5, 5, 5, 5]
 
 
-def test_partial_fit_leaves_the_network_as_fit_conditioned_it():
+def test_partial_fit_leaves_the_network_as_fit_conditioned_it() -> None:
     model, _ = random_model()
     images, labels = blobs(3, 4)
     classifier = FewShotClassifier(model).fit(images[:8], labels[:8])
@@ -362,7 +368,7 @@ def test_partial_fit_leaves_the_network_as_fit_conditioned_it():
     assert classifier.classes_.tolist() == ["c0", "c1", "c2"]
 
 
-def test_partial_fit_with_labels_of_another_kind_is_one_sentence(fitted):
+def test_partial_fit_with_labels_of_another_kind_is_one_sentence(fitted: FewShotClassifier) -> None:
     assert "mix text" in refusal(lambda: fitted.partial_fit(blobs(1, 2)[0], [1, 2]))
     assert fitted.classes_.tolist() == ["c0", "c1", "c2"]
 
@@ -370,7 +376,7 @@ def test_partial_fit_with_labels_of_another_kind_is_one_sentence(fitted):
 # ---- none of these
 
 
-def test_an_image_unlike_any_class_is_unknown_and_a_known_one_is_not():
+def test_an_image_unlike_any_class_is_unknown_and_a_known_one_is_not() -> None:
     images, labels = blobs(3, 20)
     classifier = FewShotClassifier(Colours()).fit(images, labels)
     strange = np.zeros((4, 16, 16, 3), np.uint8)
@@ -384,7 +390,7 @@ def test_an_image_unlike_any_class_is_unknown_and_a_known_one_is_not():
     assert predictions[0].distance > classifier.reject_threshold_ > predictions[1].distance
 
 
-def test_a_threshold_of_ones_own_is_used():
+def test_a_threshold_of_ones_own_is_used() -> None:
     images, labels = blobs(3, 4)
     for threshold, unknown in ((1e-9, True), (4.0, False)):
         classifier = FewShotClassifier(Colours(), reject_threshold=threshold).fit(images, labels)
@@ -396,25 +402,25 @@ def test_a_threshold_of_ones_own_is_used():
     ("labels", "expected"),
     [([1, 2], -1), ([0.5, 1.5], -1.0), ([False, True], None), ([("a",), ("b",)], None)],
 )
-def test_none_of_these_for_labels_that_are_not_text(labels, expected):
+def test_none_of_these_for_labels_that_are_not_text(labels: Any, expected: str) -> None:
     images, _ = blobs(2, 1)
     classifier = FewShotClassifier(Colours(), reject_threshold=1e-9).fit(images, labels)
     answers = classifier.predict(blobs(2, 1, seed=1)[0], reject=True).tolist()
     assert answers == [expected, expected]
 
 
-def test_a_class_that_is_called_unknown_is_one_sentence():
+def test_a_class_that_is_called_unknown_is_one_sentence() -> None:
     images, _ = blobs(2, 1)
     for labels in (["unknown", "known"], [-1, 1]):
         classifier = FewShotClassifier(Colours()).fit(images, labels)
         classifier.predict(images)
-        assert "rename the class" in refusal(lambda c=classifier: c.predict(images, reject=True))
+        assert "rename the class" in refusal(partial(classifier.predict, images, reject=True))
 
 
 # ---- models
 
 
-def test_a_run_folder_a_file_and_an_object_are_the_same_model(tmp_path):
+def test_a_run_folder_a_file_and_an_object_are_the_same_model(tmp_path: Path) -> None:
     model, info = random_model()
     save_model(tmp_path / "best.safetensors", model, info)
     images, labels = blobs(3, 3)
@@ -426,7 +432,9 @@ def test_a_run_folder_a_file_and_an_object_are_the_same_model(tmp_path):
     assert (rows[0] == rows[2]).all()
 
 
-def test_a_shipped_model_is_found_by_its_name(tmp_path, monkeypatch):
+def test_a_shipped_model_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tadam.models.modelfile.WEIGHTS", tmp_path)
     model, info = random_model()
     save_model(tmp_path / "fc100.safetensors", model, info)
@@ -440,7 +448,7 @@ def test_a_shipped_model_is_found_by_its_name(tmp_path, monkeypatch):
     assert "(fc100)" in message
 
 
-def test_the_callers_model_stays_as_it_is():
+def test_the_callers_model_stays_as_it_is() -> None:
     backbone = Colours().train()
     classifier = FewShotClassifier(backbone).fit(*blobs(2, 2))
     assert backbone.training
@@ -450,7 +458,7 @@ def test_the_callers_model_stays_as_it_is():
     assert (classifier.predict_proba(blobs(2, 2)[0]) == before).all()
 
 
-def test_a_model_that_gives_no_numbers_ends_in_a_sentence():
+def test_a_model_that_gives_no_numbers_ends_in_a_sentence() -> None:
     backbone = Colours()
     backbone.gain.fill_(float("nan"))
     with pytest.raises(RunFailed, match="not finite"):
@@ -460,14 +468,16 @@ def test_a_model_that_gives_no_numbers_ends_in_a_sentence():
 @pytest.mark.parametrize(
     "parameters", [{"alpha": 0.0}, {"alpha": -1}, {"alpha": "x"}, {"reject_threshold": -1}]
 )
-def test_a_senseless_parameter_is_one_sentence_before_an_image_is_read(parameters, fitted):
+def test_a_senseless_parameter_is_one_sentence_before_an_image_is_read(
+    parameters: dict[str, Any], fitted: FewShotClassifier
+) -> None:
     name = next(iter(parameters))
     for call in (FewShotClassifier(Colours(), **parameters).fit, fitted.fit, fitted.partial_fit):
         fitted.set_params(**parameters)
-        assert f"{name} must be above 0" in refusal(lambda call=call: call(["no.png"] * 2, [0, 1]))
+        assert f"{name} must be above 0" in refusal(partial(call, ["no.png"] * 2, [0, 1]))
 
 
-def test_a_fit_that_fails_leaves_what_was_learnt_before(fitted):
+def test_a_fit_that_fails_leaves_what_was_learnt_before(fitted: FewShotClassifier) -> None:
     queries, _ = blobs(3, 2, seed=1)
     before = fitted.predict_proba(queries)
     blind = Colours()
@@ -482,14 +492,16 @@ def test_a_fit_that_fails_leaves_what_was_learnt_before(fitted):
     assert (fitted.predict_proba(queries) == before).all()
 
 
-def test_a_model_of_another_type_is_one_sentence():
-    assert "got int" in refusal(lambda: FewShotClassifier(5).fit(*blobs(2, 2)))
+def test_a_model_of_another_type_is_one_sentence() -> None:
+    assert "got int" in refusal(
+        lambda: FewShotClassifier(5).fit(*blobs(2, 2))  # type: ignore[arg-type]
+    )
 
 
 # ---- scikit-learn's contract
 
 
-def test_the_constructor_only_stores_its_arguments():
+def test_the_constructor_only_stores_its_arguments() -> None:
     backbone = Colours()
     classifier = FewShotClassifier(backbone, alpha=2.0, reject_threshold=0.5, device="cpu")
     assert vars(classifier) == {
@@ -505,16 +517,16 @@ def test_the_constructor_only_stores_its_arguments():
     assert "alpha=3.0" in repr(classifier)
 
 
-def test_an_unfitted_classifier_says_so():
+def test_an_unfitted_classifier_says_so() -> None:
     classifier = FewShotClassifier(Colours())
     for call in (classifier.predict, classifier.predict_proba, classifier.classify):
-        assert "call fit first" in refusal(lambda call=call: call(blobs(2, 1)[0]))
+        assert "call fit first" in refusal(partial(call, blobs(2, 1)[0]))
     assert "call fit first" in refusal(lambda: classifier.save("x.tadam"))
     with pytest.raises(NotFittedError):
         check_is_fitted(classifier)
 
 
-def test_clone_gives_an_unfitted_copy(fitted):
+def test_clone_gives_an_unfitted_copy(fitted: FewShotClassifier) -> None:
     copied = clone(fitted)
     assert not copied.__sklearn_is_fitted__()
     assert copied.get_params().keys() == fitted.get_params().keys()
@@ -522,7 +534,7 @@ def test_clone_gives_an_unfitted_copy(fitted):
     assert (copied.fit(images, labels).predict_proba(images) == fitted.predict_proba(images)).all()
 
 
-def test_fit_returns_self_and_forgets_the_past(fitted):
+def test_fit_returns_self_and_forgets_the_past(fitted: FewShotClassifier) -> None:
     images, labels = blobs(2, 3, seed=4)
     assert fitted.fit(images, labels) is fitted
     assert fitted.classes_.tolist() == ["c0", "c1"]
@@ -530,7 +542,7 @@ def test_fit_returns_self_and_forgets_the_past(fitted):
     assert (fitted.predict_proba(images) == fresh.predict_proba(images)).all()
 
 
-def test_predicting_changes_nothing_and_gives_the_same_again(fitted):
+def test_predicting_changes_nothing_and_gives_the_same_again(fitted: FewShotClassifier) -> None:
     images, _ = blobs(3, 4, seed=1)
     before = {k: copy.deepcopy(v) for k, v in vars(fitted).items() if isinstance(v, np.ndarray)}
     original = images.copy()
@@ -541,13 +553,13 @@ def test_predicting_changes_nothing_and_gives_the_same_again(fitted):
         assert (getattr(fitted, name) == value).all()
 
 
-def test_predicting_in_parts_is_predicting_at_once(fitted):
+def test_predicting_in_parts_is_predicting_at_once(fitted: FewShotClassifier) -> None:
     images, _ = blobs(3, 40, seed=1)
     parts = np.concatenate([fitted.predict_proba(images[i : i + 7]) for i in range(0, 120, 7)])
     np.testing.assert_allclose(parts, fitted.predict_proba(images), atol=1e-6)
 
 
-def test_it_works_in_a_pipeline_a_grid_search_and_cross_validation():
+def test_it_works_in_a_pipeline_a_grid_search_and_cross_validation() -> None:
     images, labels = blobs(3, 6)
     assert is_classifier(FewShotClassifier())
     scores = cross_val_score(FewShotClassifier(Colours()), images, labels, cv=3)
@@ -562,7 +574,7 @@ def test_it_works_in_a_pipeline_a_grid_search_and_cross_validation():
     assert search.fit(images, labels).best_params_ == {"alpha": 10.0}
 
 
-def test_cross_validation_takes_a_list_of_paths(tmp_path):
+def test_cross_validation_takes_a_list_of_paths(tmp_path: Path) -> None:
     images, labels = blobs(2, 6)
     paths = []
     for i, image in enumerate(images):
@@ -578,13 +590,15 @@ class _Weighted(Colours):
         super().__init__()
         self.layer = torch.nn.Linear(self.feature_size, self.feature_size)
 
-    def embed(self, x, film=None):
-        return self.layer(super().embed(x))
+    def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
+        return torch.as_tensor(self.layer(super().embed(x)))
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
 @pytest.mark.parametrize("make", [lambda: random_model()[0], _Weighted, lambda: ResNet12(width=4)])
-def test_a_classifier_and_the_model_it_was_given_leave_each_other_alone(make, mode):
+def test_a_classifier_and_the_model_it_was_given_leave_each_other_alone(
+    make: Callable[[], nn.Module], mode: str
+) -> None:
     model = getattr(make(), mode)()
     before = copy.deepcopy(model.state_dict())
     images, labels = blobs(3, 3)
@@ -599,30 +613,32 @@ def test_a_classifier_and_the_model_it_was_given_leave_each_other_alone(make, mo
     assert (classifier.predict_proba(images) == first).all()
 
 
-def test_score_is_sklearns_accuracy(fitted):
+def test_score_is_sklearns_accuracy(fitted: FewShotClassifier) -> None:
     images, labels = blobs(3, 5, seed=1)
     wrong = labels[1:] + labels[:1]
     assert fitted.score(images, wrong) == accuracy_score(wrong, fitted.predict(images))
 
 
-def test_a_fitted_classifier_can_be_pickled_and_copied(fitted):
+def test_a_fitted_classifier_can_be_pickled_and_copied(fitted: FewShotClassifier) -> None:
     images, _ = blobs(3, 2)
     for twin in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
         assert (twin.predict_proba(images) == fitted.predict_proba(images)).all()
 
 
-def test_a_backbone_of_ones_own_needs_only_embed():
+def test_a_backbone_of_ones_own_needs_only_embed() -> None:
     class Mean(Backbone):
         feature_size = 3
 
-        def embed(self, x, film=None):
+        def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
             return x.mean(dim=(2, 3))
 
     images, labels = blobs(3, 4)
     assert FewShotClassifier(Mean()).fit(images, labels).score(images, labels) == 1.0
 
 
-def test_a_prediction_reads_as_one_line_without_arrays(tmp_path, fitted):
+def test_a_prediction_reads_as_one_line_without_arrays(
+    tmp_path: Path, fitted: FewShotClassifier
+) -> None:
     Image.fromarray(blobs(3, 1, seed=5)[0][1]).save(tmp_path / "a.png")
     (prediction,) = fitted.classify(tmp_path / "a.png", thumbnails=True)
     text = repr(prediction)
@@ -633,11 +649,13 @@ def test_a_prediction_reads_as_one_line_without_arrays(tmp_path, fitted):
     assert "\n" not in text
 
 
-def test_a_classifier_that_is_told_to_stop_keeps_the_batches_that_it_has_done(fitted, monkeypatch):
+def test_a_classifier_that_is_told_to_stop_keeps_the_batches_that_it_has_done(
+    fitted: FewShotClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tadam.classify.reading._PIXELS_AT_ONCE", 1)  # batches of 64
     images, _ = blobs(3, 70, seed=1)
     whole = fitted.classify(images)
-    asked = []
+    asked: list[None] = []
 
     def stop() -> bool:
         asked.append(None)
@@ -650,7 +668,9 @@ def test_a_classifier_that_is_told_to_stop_keeps_the_batches_that_it_has_done(fi
     assert len(fitted.classify(images, stop=lambda: False)) == 210
 
 
-def test_python_is_warned_of_a_default_model_that_is_worse_for_want_of_an_extra(monkeypatch):
+def test_python_is_warned_of_a_default_model_that_is_worse_for_want_of_an_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     images, labels = blobs(2, 2)
     monkeypatch.setattr(EfficientNetLite0, "is_installed", classmethod(lambda cls: False))
     with pytest.warns(UserWarning, match=r"20 to 40 points.*'tadam-fewshot\[imagenet\]'") as told:

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +56,7 @@ class Toy(Backbone):
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         x = self.conv(x).relu().mean(dim=(2, 3))
-        return x * film[0][0] + film[0][1] if film else x
+        return x * film[0][0] + film[0][1] if film and film[0] else x
 
 
 def predictor_of(backbone: Backbone, distance: str = "euclidean") -> Predictor:
@@ -82,7 +84,7 @@ def mirrored(backbone: Backbone) -> Backbone:
     return backbone
 
 
-BACKBONES = {
+BACKBONES: dict[str, tuple[Callable[[], Backbone], str]] = {
     "pixels": (lambda: RawPixels(3, SIZE), "sqeuclidean"),
     "conv4": (lambda: Conv4(1, width=16, image_size=SIZE), "cosine"),
     "resnet12": (lambda: ResNet12(width=16, image_size=SIZE), "euclidean"),
@@ -92,7 +94,9 @@ BACKBONES = {
 
 
 @pytest.fixture(scope="module", params=BACKBONES)
-def exported(request, tmp_path_factory) -> tuple[Predictor, Path]:
+def exported(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Predictor, Path]:
     make, distance = BACKBONES[request.param]
     predictor = predictor_of(make(), distance)
     file = tmp_path_factory.mktemp("onnx") / f"{request.param}.onnx"
@@ -102,20 +106,21 @@ def exported(request, tmp_path_factory) -> tuple[Predictor, Path]:
     return predictor, file
 
 
-@pytest.mark.parametrize(("count", "height", "width"), SHAPES)
-def test_any_batch_of_any_size_gets_pytorchs_answers(exported, count, height, width) -> None:
+def test_any_batch_of_any_size_gets_pytorchs_answers(exported: tuple[Predictor, Path]) -> None:
     predictor, file = exported
-    images = export.random_images(count, height, width, predictor.channels)
-    with torch.inference_mode():  # with the native core, if there is one
-        tensor = torch.from_numpy(images)
-        expected = predictor(tensor).numpy()
-        nearest = predictor.nearest(predictor.embed(tensor)).numpy()
-    probabilities, distance = export.session(file).run(None, {"images": images})
-    assert probabilities.shape == (count, 3)
-    np.testing.assert_allclose(probabilities, expected, atol=1e-4)
-    np.testing.assert_allclose(distance, nearest, atol=1e-4)
-    assert distance.shape == (count,)
-    assert expected.max() - expected.min() > 0.05
+    session = export.session(file)
+    for count, height, width in SHAPES:
+        images = export.random_images(count, height, width, predictor.channels)
+        with torch.inference_mode():  # with the native core, if there is one
+            tensor = torch.from_numpy(images)
+            expected = predictor(tensor).numpy()
+            nearest = predictor.nearest(predictor.embed(tensor)).numpy()
+        probabilities, distance = session.run(None, {"images": images})
+        assert probabilities.shape == (count, 3)
+        np.testing.assert_allclose(probabilities, expected, atol=1e-4)
+        np.testing.assert_allclose(distance, nearest, atol=1e-4)
+        assert distance.shape == (count,)
+        assert expected.max() - expected.min() > 0.05
 
 
 @pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
@@ -129,7 +134,9 @@ def test_the_shipped_imagenet_model_is_exported(tmp_path: Path) -> None:
     np.testing.assert_allclose(probabilities, classifier.predict_proba(images), atol=1e-4)
 
 
-def test_one_file_says_what_it_is_and_nothing_of_this_machine(exported) -> None:
+def test_one_file_says_what_it_is_and_nothing_of_this_machine(
+    exported: tuple[Predictor, Path],
+) -> None:
     _, file = exported
     assert [f.name for f in file.parent.iterdir()] == [file.name]  # no weights beside it
     runtime = export.session(file)
@@ -160,7 +167,9 @@ print(len(classes))
 """
 
 
-def test_it_runs_in_a_process_without_torch_and_tadam(tmp_path: Path, exported) -> None:
+def test_it_runs_in_a_process_without_torch_and_tadam(
+    tmp_path: Path, exported: tuple[Predictor, Path]
+) -> None:
     predictor, file = exported
     images = export.random_images(3, 30, 40, predictor.channels)
     np.save(tmp_path / "images.npy", images)
@@ -174,7 +183,9 @@ def test_it_runs_in_a_process_without_torch_and_tadam(tmp_path: Path, exported) 
     np.testing.assert_allclose(np.load(tmp_path / "answers.npy"), expected, atol=1e-4)
 
 
-def test_both_speeds_and_their_ratio(exported, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_speeds_and_their_ratio(
+    exported: tuple[Predictor, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     predictor, file = exported
     speeds = compare_speed(file, predictor, rounds=1, seconds=0.0)
     assert speeds.ratio == pytest.approx(speeds.onnxruntime / speeds.pytorch)
@@ -185,7 +196,7 @@ def test_both_speeds_and_their_ratio(exported, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture(scope="module")
-def small_model():  # type: ignore[no-untyped-def]
+def small_model() -> Any:
     """What `onnx_model` gives for `predictor_of(RawPixels(3, 4))`: it takes seconds."""
     graph = export._Graph(predictor_of(RawPixels(3, 4))).eval()
     example = torch.from_numpy(export.random_images(2, 5, 6, 3))
@@ -195,7 +206,7 @@ def small_model():  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("wrong", [0.01, float("nan")])
 def test_a_file_that_disagrees_is_not_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_model, wrong: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_model: Any, wrong: float
 ) -> None:
     right = export._answers
     monkeypatch.setattr(export, "onnx_model", lambda *arguments: small_model)

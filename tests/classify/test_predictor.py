@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.predictor import Predictor
+from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.conv4 import Conv4
 from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
@@ -46,7 +47,7 @@ def floats(tensors: object) -> int:
     ],
     ids=lambda backbone: type(backbone).__name__,
 )
-def test_every_number_that_a_predictor_carries_is_part_of_its_state(backbone) -> None:
+def test_every_number_that_a_predictor_carries_is_part_of_its_state(backbone: Backbone) -> None:
     predictor = Predictor(
         backbone.eval(), None, "cosine", torch.rand(2, backbone.feature_size), 1.0
     )
