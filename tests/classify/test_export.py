@@ -167,6 +167,7 @@ print(len(classes))
 """
 
 
+@pytest.mark.parametrize("exported", ["resnet12"], indirect=True)
 def test_it_runs_in_a_process_without_torch_and_tadam(
     tmp_path: Path, exported: tuple[Predictor, Path]
 ) -> None:
@@ -183,6 +184,7 @@ def test_it_runs_in_a_process_without_torch_and_tadam(
     np.testing.assert_allclose(np.load(tmp_path / "answers.npy"), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("exported", ["conv4"], indirect=True)
 def test_both_speeds_and_their_ratio(
     exported: tuple[Predictor, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
