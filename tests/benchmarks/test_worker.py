@@ -21,7 +21,7 @@ def test_a_worker_is_another_process_with_its_own_threads_and_core() -> None:
         with pytest.raises(ZeroDivisionError):
             worker(divmod, 1, 0)
         assert worker(divmod, 7, 2) == (3, 1)  # it keeps working after an error
-        with pytest.raises(RunFailed, match="want of memory"):
+        with pytest.raises(RunFailed, match="memory ran out"):
             worker(signal.raise_signal, signal.SIGKILL)
 
 

@@ -229,7 +229,7 @@ def test_lemma1_leaves_earlier_results_alone(tadam, tmp_path: Path) -> None:
     assert_one_sentence(other, "lemma1.json has another seed: choose another --out")
     assert earlier == {p: p.read_bytes() for p in tmp_path.iterdir()}
     (tmp_path / "lemma1.json").unlink()
-    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.md is there")
+    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.md exists")
 
 
 @pytest.mark.parametrize("option", ["--job-cpus", "--job-gpus", "--job-memory"])

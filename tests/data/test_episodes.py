@@ -187,7 +187,7 @@ def test_too_few_classes_for_the_way_is_one_sentence() -> None:
     with pytest.raises(UserError) as error:
         EpisodeSampler(store_of([9] * 4), 5, 1, 5, seed=0, source="the val split")
     assert str(error.value) == (
-        "the val split has 4 classes, 5-way tasks need 5: add classes, or lower the way "
+        "the val split has 4 classes, but 5-way tasks need 5: add classes, or lower the way "
         "(episode.way to train, `way` to evaluate)"
     )
 
@@ -197,14 +197,14 @@ def test_a_class_with_too_few_images_is_named() -> None:
     with pytest.raises(UserError) as error:
         EpisodeSampler(store, 2, 5, 4, seed=0, source="folder:pets")
     assert str(error.value) == (
-        "class 'c1' of folder:pets has 3 images, 5-shot with queries needs at least 6: "
+        "class 'c1' of folder:pets has 3 images, but 5-shot tasks with queries need at least 6: "
         "add images, or lower the shots (episode.shot to train, `shot` to evaluate)"
     )
 
 
 def test_balanced_queries_count_towards_what_a_class_needs() -> None:
     store = store_of([9, 9, 6])
-    with pytest.raises(UserError, match=r"class 'c2' .* has 6 images, .* needs at least 7"):
+    with pytest.raises(UserError, match=r"class 'c2' .* has 6 images, .* need at least 7"):
         EpisodeSampler(store, 3, 5, 4, seed=0, balanced=True)
     EpisodeSampler(store, 3, 5, 3, seed=0, balanced=True).task(0)
 
@@ -216,7 +216,7 @@ def test_more_queries_than_the_smallest_classes_leave_is_one_sentence() -> None:
         EpisodeSampler(store, 2, 5, 4, seed=0)
     assert str(error.value) == (
         "the data can leave as few as 3 images for queries in a 2-way 5-shot task, "
-        "4 were asked for: lower them "
+        "but 4 are needed: lower the queries "
         "(episode.queries, validation.queries to train, `queries` to evaluate)"
     )
 

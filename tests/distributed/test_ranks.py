@@ -202,7 +202,7 @@ def test_sigterm_to_one_leaves_a_checkpoint_that_any_number_can_resume(
     processes[1].send_signal(signal.SIGTERM)
     (code, _, stderr), silent = finish(processes)
     assert (code, silent) == (1, (1, "", ""))
-    assert stderr.count("error: stopped after step") == 1
+    assert stderr.count("stopped after step") == 1
     assert 1 <= read_log(out)[-1]["step"] < STEPS
     dataset = f"folder:{images}"
     tadam.train("images", out, dataset=dataset, settings=TASKWISE, device="cpu", resume=True)

@@ -218,7 +218,7 @@ def test_ctrl_c_leaves_checkpoints_to_resume_from(
 ) -> None:
     monkeypatch.setattr("tadam.training.sweep._train_point", ray_jobs.slow_train_point)
     long = recipe.with_settings(["schedule.episodes=500", "validation.every=500"])
-    sentence = "^stopped with 0 of 2 jobs done; start them again with `resume` to go on$"
+    sentence = "^stopped with 0 of 2 jobs done; start them again with `resume` to continue$"
     watcher = Impatient(tmp_path, "*/last.safetensors")
     with pytest.raises(Interrupted, match=sentence):
         sweep_alpha(long, [1, 5], tmp_path, cluster=cluster, watcher=watcher)

@@ -337,7 +337,7 @@ def test_rotated_classes_are_added_to_training_but_not_to_validation(
 def test_classes_that_are_already_rotated_are_refused(
     make_store: Callable[..., ImageStore],
 ) -> None:
-    with pytest.raises(UserError, match="rot000' is a turned class already"):
+    with pytest.raises(UserError, match="rot000' is already a rotated class"):
         make_store([6] * 4, size=16).rotated().rotated()
 
 

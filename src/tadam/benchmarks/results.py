@@ -92,7 +92,7 @@ def read_report(path: Path) -> Report:
             raise TypeError
     except (AttributeError, KeyError, TypeError, ValueError):
         raise UserError(
-            f"{path} is no result of this version's 'tadam bench': make a new one to compare"
+            f"{path} was not written by this version of 'tadam bench': run it again to compare"
         ) from None
     return report
 

@@ -45,7 +45,7 @@ class Worker:
             fine, result = self._pipe.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise RunFailed(
-                "a measuring process died, probably for want of memory: "
+                "a measuring process died, probably because memory ran out: "
                 "close other programs, or choose smaller `widths`, or fewer parts with `parts`"
             ) from None
         if not fine:

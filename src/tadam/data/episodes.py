@@ -105,7 +105,7 @@ class EpisodeSampler:
             raise UserError(f"a seed must be at least 0, got {self.seed}")
         if len(names) < self.way:
             raise UserError(
-                f"{source} has {len(names)} classes, {self.way}-way tasks need {self.way}: "
+                f"{source} has {len(names)} classes, but {self.way}-way tasks need {self.way}: "
                 "add classes, or lower the way (episode.way to train, `way` to evaluate)"
             )
         # Any class may be drawn, so each must have enough; pooled queries need one spare image.
@@ -114,14 +114,14 @@ class EpisodeSampler:
         if counts[smallest] < needed:
             raise UserError(
                 f"class {names[smallest]!r} of {source} has {counts[smallest]} images, "
-                f"{self.shot}-shot with queries needs at least {needed}: add images, or lower the "
-                "shots (episode.shot to train, `shot` to evaluate)"
+                f"but {self.shot}-shot tasks with queries need at least {needed}: add images, or "
+                "lower the shots (episode.shot to train, `shot` to evaluate)"
             )
         fewest = int(np.sort(counts)[: self.way].sum()) - self.way * self.shot
         if fewest < self.queries:
             raise UserError(
                 f"{source} can leave as few as {fewest} images for queries in a {self.way}-way "
-                f"{self.shot}-shot task, {self.queries} were asked for: lower them "
+                f"{self.shot}-shot task, but {self.queries} are needed: lower the queries "
                 "(episode.queries, validation.queries to train, `queries` to evaluate)"
             )
 

@@ -126,7 +126,7 @@ class RayPool:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if any(all(node.get(k, 0) >= v for k, v in wanted.items()) for node in nodes):
             return
-        lacking = "no machine has the CPUs, GPUs and memory that a job asks for"
+        lacking = "no machine has the CPUs, GPUs and memory that a job needs"
         if self.cluster.address == LOCAL:
             raise UserError(f"{lacking}: lower `cpus`, `gpus` or `memory`")
         self.watcher.note(f"{lacking}: waiting for one to join the cluster")
@@ -170,7 +170,7 @@ class RayPool:
             self.watcher.note("stopping the running jobs, which may take a minute")
             sentence = f"stopped with {len(jobs) - len(pending)} of {len(jobs)} jobs done"
             if any(job.folder for job in jobs):
-                sentence += "; start them again with `resume` to go on"
+                sentence += "; start them again with `resume` to continue"
             raise Interrupted(sentence) from None
         finally:
             self.watcher.stop()
