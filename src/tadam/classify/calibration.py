@@ -14,7 +14,7 @@ from torch import Tensor
 from tadam.metric import DISTANCES
 
 #: Standard deviation of the prior on log alpha around the trained one. Chosen with `KEPT` on
-#: FC100's validation classes; docs/classify.md has the numbers.
+#: FC100's validation classes; docs/trust.md has the numbers.
 PRIOR_SPREAD = 0.35
 #: alpha stays within this factor of the trained one.
 _MOST_CHANGE = 1000.0
@@ -26,7 +26,7 @@ _ELEMENTS = 2**24
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The support images that have company in their class, classified as if they were new.
+    """Support images whose class has others too, classified as if they were new.
 
     Attributes:
         distances: To each prototype, the own one taken without the image, (N', K).
@@ -44,7 +44,7 @@ def distances_to(z: Tensor, c: Tensor, distance: str) -> Tensor:
 
 
 def leave_one_out(z: Tensor, labels: Tensor, c: Tensor, distance: str) -> LeftOut:
-    """Classifies each support image without its own help.
+    """Classifies each support image as if it were not in the support set.
 
     Args:
         z: Support embeddings, (N, D).

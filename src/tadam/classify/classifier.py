@@ -105,7 +105,7 @@ class FewShotClassifier(Estimator):
             images: Paths, PIL images, uint8 arrays of any sizes, an (N, H, W, C) array, or a folder
                 with a sub-folder for each class.
             labels: The class of each image: text or numbers. Not with a folder.
-            progress: Called with (images read, images in all).
+            progress: Called with (images read, total images).
             problems: Gets a sentence for each image that cannot be read, which is then left out;
                 without it the first such image is an error.
         """
@@ -223,13 +223,13 @@ class FewShotClassifier(Estimator):
         problems: list[str] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> list[Prediction]:
-        """All there is to say of each image.
+        """Everything known about each image.
 
         Args:
             images: As for `predict`.
             reject: As for `predict`.
             thumbnails: Keep a small JPEG of each image.
-            progress: Called with (images read, images in all).
+            progress: Called with (images read, total images).
             problems: Gets a sentence for each image that cannot be read; without it, the first
                 such image is an error.
             stop: Asked after each batch; once it says yes, the images so far are all there is.
@@ -256,7 +256,7 @@ class FewShotClassifier(Estimator):
         classifier_file.save(Path(path), self)
 
     def export(self, path: str | Path) -> "Exported":
-        """Writes an ONNX file that answers as this classifier does, without us.
+        """Writes an ONNX file that gives the same answers without tadam.
 
         It is compared with PyTorch before it takes its name; an old one is replaced. Needs the
         extra `export`.

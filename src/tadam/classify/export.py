@@ -1,4 +1,4 @@
-"""A fitted classifier as one ONNX file: images of any size in, probabilities out, without us.
+"""A fitted classifier as one ONNX file: images of any size in, probabilities out, without tadam.
 
 Everything after decoding is in the graph. The class names are in the file's metadata.
 """

@@ -66,7 +66,7 @@ def class_array(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
     if not isinstance(classes[0], (str, int, float)):
         return array
     plain = np.array(classes)
-    # NumPy has no whole numbers beyond 64 bits, and no text that ends in a zero
+    # NumPy has no integers beyond 64 bits and drops a trailing NUL from text
     exact = [(type(c), c) for c in plain.tolist()] == [(type(c), c) for c in classes]
     return plain if exact else array
 

@@ -18,9 +18,9 @@ from tadam.data.folder import image_files
 from tadam.errors import UserError
 from tadam.system.progress import Progress
 
-#: Images that go through a network at once: this many, or small ones of so many pixels together.
+#: Images per batch: this many, or more if they are small, up to so many pixels.
 READ_AT_ONCE, _PIXELS_AT_ONCE = 64, 2**18
-#: Images of one size are scaled together up to this many pixels: their floats are held at once.
+#: Images of one size are scaled together, up to this many pixels held as floats.
 _BLOCK_PIXELS = 2**22
 _MOST_THREADS = 8
 
@@ -122,7 +122,7 @@ class Prepared:
     thumbnails: list[Any]
 
 
-#: How many images a block had, and what they became: none of them, if one is broken.
+#: Number of images in a block, and the result: an error if one of them is broken.
 _Outcome = tuple[int, Prepared | UserError]
 
 
@@ -154,7 +154,7 @@ class Reader:
 
         Args:
             images: What to read.
-            progress: Called with (images done, images in all).
+            progress: Called with (images done, total images).
             problems: Gets a sentence for each image that is broken; without it the first such
                 sentence is raised.
         """

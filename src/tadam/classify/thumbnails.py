@@ -14,11 +14,11 @@ from torch import Tensor
 from tadam.data.decode import Pixels
 from tadam.errors import UserError
 
-#: Pictures of support images that are kept for reports, for each class.
+#: Support images per class whose pictures are kept for reports.
 THUMBNAILS = 8
 THUMBNAIL_SIDE = 96
 
-#: Pixels, (H, W, 1 or 3), or a JPEG of them: which is made when somebody wants to see it.
+#: Pixels, (H, W, 1 or 3), or a JPEG of them, made only when it is needed.
 Picture = Pixels | bytes
 
 

@@ -53,7 +53,7 @@ def embed_support(
         images: The support set.
         labels: The class of each.
         classes: The different labels, (K,).
-        progress: Called with (images read, images in all).
+        progress: Called with (images read, total images).
         problems: Gets a sentence for each image that cannot be read; without it, that is an error.
     """
     backbone, ten, way = model.backbone, model.ten, len(classes)

@@ -18,7 +18,7 @@ def _use_data(folder: Path | None) -> None:
         os.environ[DATA_VARIABLE] = str(folder.expanduser().absolute())
 
 
-#: Takes effect by its callback: a command only has to have it.
+#: Takes effect through its callback; a command only has to declare it.
 DataDir = Annotated[
     Path | None,
     typer.Option(

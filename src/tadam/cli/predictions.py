@@ -84,7 +84,7 @@ def _csv_text(
             cells += [] if top is None else [names[k]]
             cells.append(f"{p.probabilities[k]:.6g}")
         writer.writerow(cells)
-    # a file name need not be text; what cannot be written shows as ?
+    # a file name need not be valid text; undecodable bytes show as ?
     return text.getvalue().encode("utf-8", "replace").decode()
 
 

@@ -51,7 +51,7 @@ def mismatch(library: ctypes.CDLL, folder: Path) -> str | None:
     contents = b"".join(file.read_bytes() for file in sources)
     if sources and built_from != hashlib.sha256(contents).hexdigest():
         return "was built from other sources"
-    # A kernel that takes other arguments than Python passes would read and write any memory.
+    # A kernel whose arguments differ from Python's would read and write arbitrary memory.
     return None if signatures == table() else "has kernels with other arguments"
 
 

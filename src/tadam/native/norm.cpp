@@ -1,12 +1,10 @@
 // What follows a convolution, in one pass over memory: batch norm and FiLM (together one scale and one
-// shift for each task and channel), the residual sum, swish or relu, and 2x2 max-pool; and back.
+// shift for each task and channel), the residual sum, swish or relu; and back. pooled_norm.cpp adds max-pool.
 //
 // Tensors are channels last, seen as rows of channels, the rows of a task together. Sums are taken over
 // fixed chunks of rows and added in their order, so they do not depend on the number of threads.
-#include <vector>
-
 #include "kernels.h"
-#include "lanes.h"
+#include "unit.h"
 
 namespace {
 
@@ -28,40 +26,6 @@ static void moments_chunk(const float *x, const float *origin, float *sums, int6
         });
 }
 
-// The value before the activation: scale * x + shift, plus the same of the shortcut if there is one.
-struct Affine {
-    const float *x, *scale, *shift;
-};
-
-struct Unit {
-    Affine main, side;
-    bool relu;
-    int64_t channels;
-};
-
-struct Scales {
-    Lanes scale, shift, side_scale{}, side_shift{};
-};
-
-INLINE void load_scales(Scales &s, const Unit &u, int64_t c, int64_t count) {
-    load(s.scale, u.main.scale + c, count);
-    load(s.shift, u.main.shift + c, count);
-    if (u.side.x) {
-        load(s.side_scale, u.side.scale + c, count);
-        load(s.side_shift, u.side.shift + c, count);
-    }
-}
-
-INLINE void before_activation(Lanes &out, const Unit &u, const Scales &s, int64_t at, int64_t count) {
-    Lanes x;
-    load(x, u.main.x + at, count);
-    out = s.scale * x + s.shift;
-    if (u.side.x) {
-        load(x, u.side.x + at, count);
-        out += s.side_scale * x + s.side_shift;
-    }
-}
-
 static void forward_chunk(const Unit *u, float *y, int64_t rows) {
     for (int64_t r = 0; r < rows; r++)
         for_lanes(u->channels, WORK {
@@ -73,19 +37,6 @@ static void forward_chunk(const Unit *u, float *y, int64_t rows) {
             activate(out, slope, value, u->relu);
             store(y + at, out, count);
         });
-}
-
-// Sums of the gradient before the activation, alone and times both inputs: (3, channels), added to.
-INLINE void add_sums(float *sums, const Lanes &gradient, const Unit &u, int64_t at, int64_t c,
-                     int64_t count) {
-    Lanes x;
-    load(x, u.main.x + at, count);
-    add_to(sums + c, gradient, count);
-    add_to(sums + u.channels + c, gradient * x, count);
-    if (u.side.x) {
-        load(x, u.side.x + at, count);
-        add_to(sums + 2 * u.channels + c, gradient * x, count);
-    }
 }
 
 static void backward_chunk(const Unit *u, const float *gradient, float *out, float *sums,
@@ -105,74 +56,6 @@ static void backward_chunk(const Unit *u, const float *gradient, float *out, flo
         });
 }
 
-// Two rows of pixels that are pooled to one; at a lower edge in ceil mode there may be only one.
-struct Pooled {
-    int64_t width, out_width;
-    int rows;
-};
-
-static void pooled_forward_row(const Unit *u, const Pooled *p, float *y) {
-    for (int64_t z = 0; z < p->out_width; z++) {
-        int columns = 2 * z + 1 < p->width ? 2 : 1;
-        for_lanes(u->channels, WORK {
-            Scales scales;
-            Lanes most{};
-            load_scales(scales, *u, c, count);
-            for (int i = 0; i < p->rows; i++)
-                for (int j = 0; j < columns; j++) {
-                    Lanes value, out, slope;
-                    Bits better;
-                    int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
-                    before_activation(value, *u, scales, at, count);
-                    activate(out, slope, value, u->relu);
-                    if (i + j == 0) most = out;
-                    beats(better, out, most);
-                    replace(most, better, out);
-                }
-            store(y + z * u->channels + c, most, count);
-        });
-    }
-}
-
-// The gradient goes to the first of the largest; the pixels that no window covers get none.
-static void pooled_backward_row(const Unit *u, const Pooled *p, const float *gradient, float *out,
-                                float *sums) {
-    for (int64_t z = 0; z < p->out_width; z++) {
-        int columns = 2 * z + 1 < p->width ? 2 : 1;
-        for_lanes(u->channels, WORK {
-            Scales scales;
-            Lanes most{}, slopes[4], g;
-            Bits chosen{};
-            load_scales(scales, *u, c, count);
-            for (int i = 0; i < p->rows; i++)
-                for (int j = 0; j < columns; j++) {
-                    Lanes value, active;
-                    Bits better;
-                    int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
-                    before_activation(value, *u, scales, at, count);
-                    activate(active, slopes[2 * i + j], value, u->relu);
-                    if (i + j == 0) most = active;
-                    beats(better, active, most);
-                    replace(most, better, active);
-                    replace(chosen, better, Bits{} + (2 * i + j));
-                }
-            load(g, gradient + z * u->channels + c, count);
-            for (int i = 0; i < p->rows; i++)
-                for (int j = 0; j < columns; j++) {
-                    int64_t at = (i * p->width + 2 * z + j) * u->channels + c;
-                    Bits here = ((chosen ^ (2 * i + j)) - 1) >> 31;
-                    Lanes own = (Lanes)((Bits)(g * slopes[2 * i + j]) & here);
-                    store(out + at, own, count);
-                    add_sums(sums, own, *u, at, c, count);
-                }
-        });
-    }
-    int64_t covered = 2 * p->out_width, rest = std::max<int64_t>(0, p->width - covered);
-    for (int i = 0; i < p->rows; i++)
-        std::memset(out + (i * p->width + covered) * u->channels, 0,
-                    rest * u->channels * sizeof(float));
-}
-
 static void combine_chunk(const float *g, const float *x, const float *a, const float *b,
                           const float *d, float *out, int64_t rows, int64_t channels) {
     for (int64_t r = 0; r < rows; r++)
@@ -188,31 +71,10 @@ static void combine_chunk(const float *g, const float *x, const float *a, const 
         });
 }
 
-// The unit of a task from place `at` on; kernels of norms name their arguments alike.
-template <class Arguments>
-Unit unit_at(const Arguments &a, int64_t task, int64_t at) {
-    return {{a.x + at, a.scale + task * a.channels, a.shift + task * a.channels},
-            {a.side ? a.side + at : nullptr, a.side_scale, a.side_shift},
-            a.relu != 0,
-            a.channels};
-}
-
-// (tasks, parts, 3, channels) -> (tasks, 3, channels)
-void add_parts(const std::vector<float> &parts, float *sums, int64_t tasks, int64_t channels) {
-    int64_t of_task = int64_t(parts.size()) / (tasks * 3 * channels);
-    for (int64_t t = 0; t < tasks; t++)
-        for (int64_t i = 0; i < 3 * channels; i++) {
-            double sum = 0;
-            for (int64_t k = 0; k < of_task; k++) sum += parts[(t * of_task + k) * 3 * channels + i];
-            sums[t * 3 * channels + i] = float(sum);
-        }
-}
-
 }  // namespace
 
 // Tensors are (tasks * rows, channels); scales and shifts (tasks, channels), those of the shortcut
-// (channels,). A null shortcut leaves it out. Where there is a pool, rows are images of a task and
-// `ceil` tells whether an odd last row or column is pooled too.
+// (channels,). A null shortcut leaves it out.
 extern "C" {
 
 // mean and biased variance of each channel over all rows
@@ -261,41 +123,6 @@ int64_t tadam_norm_backward(const norm_backward_arguments *a) {
                            parts.data() + (t * chunks + k) * 3 * channels,
                            std::min(CHUNK, rows - k * CHUNK));
         }
-    add_parts(parts, a->sums, a->tasks, channels);
-    return 0;
-}
-
-int64_t tadam_pooled_norm(const pooled_norm_arguments *a) {
-    const int64_t height = a->height, width = a->width, channels = a->channels;
-    const int64_t out_height = (height + a->ceil) / 2, out_width = (width + a->ceil) / 2;
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
-    for (int64_t n = 0; n < a->tasks * a->images; n++)
-        for (int64_t r = 0; r < out_height; r++) {
-            int64_t at = (n * height + 2 * r) * width * channels;
-            Unit u = unit_at(*a, n / a->images, at);
-            Pooled p{width, out_width, 2 * r + 1 < height ? 2 : 1};
-            pooled_forward_row(&u, &p, a->y + (n * out_height + r) * out_width * channels);
-        }
-    return 0;
-}
-
-int64_t tadam_pooled_norm_backward(const pooled_norm_backward_arguments *a) {
-    const int64_t height = a->height, width = a->width, channels = a->channels;
-    const int64_t out_height = (height + a->ceil) / 2, out_width = (width + a->ceil) / 2;
-    const int64_t images = a->tasks * a->images, row = width * channels;
-    std::vector<float> parts(images * out_height * 3 * channels);
-#pragma omp parallel for collapse(2) schedule(static) num_threads(int(a->threads))
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t r = 0; r < out_height; r++) {
-            int64_t at = (n * height + 2 * r) * row, part = n * out_height + r;
-            Unit u = unit_at(*a, n / a->images, at);
-            Pooled p{width, out_width, 2 * r + 1 < height ? 2 : 1};
-            pooled_backward_row(&u, &p, a->gradient + part * out_width * channels, a->out + at,
-                                parts.data() + part * 3 * channels);
-            if (r == out_height - 1 && 2 * out_height < height)  // an odd last row, not pooled
-                std::memset(a->out + at + 2 * row, 0, row * sizeof(float));
-        }
-    if (out_height == 0) std::memset(a->out, 0, images * height * row * sizeof(float));
     add_parts(parts, a->sums, a->tasks, channels);
     return 0;
 }

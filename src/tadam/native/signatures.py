@@ -45,7 +45,7 @@ KERNELS = {
 Argument = Tensor | float | None
 _FLOAT = torch.float32
 _NONE = type(None)
-#: By kind: what ctypes makes of an argument, and what else than a tensor it may be.
+#: Kind -> its ctypes type, and the Python types accepted besides a tensor.
 _KINDS: dict[str, tuple[Any, tuple[type, ...]]] = {
     "in": (ctypes.c_void_p, ()),
     "out": (ctypes.c_void_p, ()),

@@ -1,11 +1,10 @@
-// Winograd's transform of weights, packed for the products, and its adjoint.
+// Winograd's transform of weights, packed for the products.
 #pragma once
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
 
-#include "product.h"
 #include "winograd.h"
 
 // Past the caches, for what is too large to stay there: saves reading the lines that are written over.
@@ -19,15 +18,6 @@ INLINE void store_past_caches(float *to, const Lanes &lanes) {
     store(to, lanes, LANES);
 #endif
 }
-
-INLINE int64_t panels(int64_t columns) { return (whole(columns) + PANEL - 1) / PANEL; }
-
-INLINE int64_t panel_width(int64_t columns, int64_t panel) {
-    return std::min(PANEL, whole(columns) - panel * PANEL);
-}
-
-// (36, panels, depth, columns of a panel)
-INLINE int64_t packed_plane(int64_t depth, int64_t columns) { return spaced(depth * whole(columns)); }
 
 // Packs LANES x LANES of the weights (depth, 3, 3, columns), or of (columns, 3, 3, depth) if `turned`.
 static void pack_block(const float *w, float *packed, int64_t depth, int64_t columns,
@@ -60,29 +50,4 @@ static void pack_block(const float *w, float *packed, int64_t depth, int64_t col
 #if defined(__SSE__)
     if (large) _mm_sfence();
 #endif
-}
-
-// Gradients of a filter's transformed weights: `count` shares to be added up, each of 36 planes.
-struct Shares {
-    const float *values;
-    int64_t count, share, plane;
-};
-
-// The first `count` of a filter's channels.
-static void unpack_filter(const Shares *s, float *w, int64_t channels, int64_t count) {
-    for (int64_t c = 0; c < count; c += LANES) {
-        Lanes full[36], half[18], taps[9], more;
-        for (int q = 0; q < 36; q++) {
-            const float *from = s->values + q * s->plane + c;
-            load(full[q], from, LANES);
-            for (int64_t i = 1; i < s->count; i++) {
-                load(more, from + i * s->share, LANES);
-                full[q] += more;
-            }
-        }
-        for (int i = 0; i < 6; i++) transform_weight_adjoint(full + i, 6, half + i, 6);
-        for (int i = 0; i < 3; i++) transform_weight_adjoint(half + 6 * i, 1, taps + 3 * i, 1);
-        for (int i = 0; i < 9; i++)
-            store(w + i * channels + c, taps[i], std::min(LANES, count - c));
-    }
 }

@@ -2,7 +2,7 @@
 //
 // y = A' [ (G w G') . (B' d B) ] A for each 4x4 tile of the output, d being the 6x6 patch of the input
 // around it. Here are the transforms of input, weights and output and their adjoints, on channels-last
-// tensors with a border of zeros; see convolution.cpp for the products in between.
+// tensors with a border of zeros; see plan.h for the products in between.
 #pragma once
 
 #include "lanes.h"
@@ -43,6 +43,20 @@ INLINE Position position(const Shape &s, int64_t tile) {
     return {tile / s.tiles_per_image(), inside / s.tile_columns() * 4,
             inside % s.tile_columns() * 4};
 }
+
+// Whether a tile is not all of 4x4 pixels and all lanes.
+INLINE bool at_edge(const Shape &s, const Position &p, int64_t c) {
+    return p.row + 4 > s.height || p.column + 4 > s.width || c + LANES > s.channels;
+}
+
+INLINE int64_t panels(int64_t columns) { return (whole(columns) + PANEL - 1) / PANEL; }
+
+INLINE int64_t panel_width(int64_t columns, int64_t panel) {
+    return std::min(PANEL, whole(columns) - panel * PANEL);
+}
+
+// Packed weights: (36, panels, depth, columns of a panel)
+INLINE int64_t packed_plane(int64_t depth, int64_t columns) { return spaced(depth * whole(columns)); }
 
 // Each of these maps a column of values `in` apart to a column of values `out` apart.
 

