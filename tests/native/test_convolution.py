@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_weight
 
-from pairwise import pairwise
 from tadam import native
 from tadam.native.convolution import (
     Gradient,
@@ -147,38 +146,32 @@ def test_an_activation_can_be_made_while_it_is_convolved(
 
 
 @needs_core
-@pytest.mark.parametrize(
-    ("shape", "activation", "pool", "residual", "count"),
-    pairwise(
-        [(2, 16, 20, 8, 8), (4, 17, 16, 21, 13), (6, 130, 280, 6, 5)],
-        ["swish", "relu"],
-        [None, "up", "down"],
-        [False, True],
-        [1, 2, 3],
-    ),
-)
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+@pytest.mark.parametrize("pool", [None, "up", "down"])
+@pytest.mark.parametrize("residual", [False, True])
 def test_what_follows_the_convolution_in_inference(
-    shape: tuple[int, ...], activation: str, pool: str | None, residual: bool, count: int
+    activation: str, pool: str | None, residual: bool
 ) -> None:
-    images, channels, filters, height, width = shape
-    x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
-    scale, shift = draw(2, filters, seed=2), draw(2, filters, seed=3)
-    side = (draw(images, filters, height, width, seed=4), draw(filters, seed=5))
-    with threads(count):
-        y = convolve_and_finish(
-            x, pack(weight), scale, shift, side if residual else None, Finish(activation, pool)
-        )
-    per_image = [
-        v.double().repeat_interleave(images // 2, 0)[:, :, None, None] for v in (scale, shift)
-    ]
-    expected = per_image[0] * F.conv2d(x.double(), weight.double(), padding=1) + per_image[1]
-    if residual:
-        expected = expected + side[0].double() * side[1].double()[:, None, None]
-    expected = F.silu(expected) if activation == "swish" else F.relu(expected)
-    if pool:
-        expected = F.max_pool2d(expected, 2, ceil_mode=pool == "up")
-    assert y.shape == expected.shape
-    assert close(y, expected)
+    for shape in [(2, 16, 20, 8, 8), (4, 17, 16, 21, 13), (6, 130, 280, 6, 5)]:
+        images, channels, filters, height, width = shape
+        x, weight = draw(images, channels, height, width), draw(filters, channels, 3, 3, seed=1)
+        scale, shift = draw(2, filters, seed=2), draw(2, filters, seed=3)
+        side = (draw(images, filters, height, width, seed=4), draw(filters, seed=5))
+        per_image = [
+            v.double().repeat_interleave(images // 2, 0)[:, :, None, None] for v in (scale, shift)
+        ]
+        expected = per_image[0] * F.conv2d(x.double(), weight.double(), padding=1) + per_image[1]
+        if residual:
+            expected = expected + side[0].double() * side[1].double()[:, None, None]
+        expected = F.silu(expected) if activation == "swish" else F.relu(expected)
+        if pool:
+            expected = F.max_pool2d(expected, 2, ceil_mode=pool == "up")
+        shortcut, finish = side if residual else None, Finish(activation, pool)
+        for count in (1, 2, 3):
+            with threads(count):
+                y = convolve_and_finish(x, pack(weight), scale, shift, shortcut, finish)
+            assert y.shape == expected.shape
+            assert close(y, expected)
 
 
 @needs_core

@@ -1,6 +1,7 @@
 """A conv unit on the native core: the same numbers and gradients as plain PyTorch in float64."""
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
@@ -15,14 +16,9 @@ from tadam.nn.fast import conv_unit, residual_block
 pytestmark = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"
 )
-#: channels, filters, size; conditioned; residual; pool; activation
-CASES = pairwise(
-    [(16, 16, 8), (3, 8, 7), (20, 35, 9)],
-    [False, True],
-    [False, True],
-    [None, "up", "down"],
-    ["swish", "relu"],
-)
+#: channels, filters, size; activation
+SHAPES = list(itertools.product([(16, 16, 8), (3, 8, 7), (20, 35, 9)], ["swish", "relu"]))
+CASES = list(itertools.product((False, True), (False, True), (None, "up", "down")))
 
 
 def tensor(*shape: int, seed: int = 0) -> Tensor:
@@ -69,43 +65,31 @@ def run(unit: ConvUnit, side_norm: nn.BatchNorm2d, given: Any, pool: str | None)
     return [out, *grads, *unit.buffers(), *side_norm.buffers()]
 
 
-@pytest.mark.parametrize(("shape", "conditioned", "residual", "pool", "activation"), CASES)
-def test_training_agrees_with_float64(
-    shape: tuple[int, int, int],
-    conditioned: bool,
-    residual: bool,
-    pool: str | None,
-    activation: str,
-) -> None:
-    channels, filters, size = shape
-    unit, side_norm = make_unit(channels, filters, activation)
-    other, other_norm = copy.deepcopy(unit).double(), copy.deepcopy(side_norm).double()
-    sizes = (channels, filters, size, conditioned, residual)
-    ours = run(unit, side_norm, arguments(*sizes, torch.float32), pool)
-    expected = run(other, other_norm, arguments(*sizes, torch.float64), pool)
-    for a, b in zip(ours, expected, strict=True):
-        torch.testing.assert_close(a.double(), b.double(), rtol=3e-4, atol=3e-4)
+@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
+def test_training_agrees_with_float64(conditioned: bool, residual: bool, pool: str | None) -> None:
+    for (channels, filters, size), activation in SHAPES:
+        unit, side_norm = make_unit(channels, filters, activation)
+        other, other_norm = copy.deepcopy(unit).double(), copy.deepcopy(side_norm).double()
+        sizes = (channels, filters, size, conditioned, residual)
+        ours = run(unit, side_norm, arguments(*sizes, torch.float32), pool)
+        expected = run(other, other_norm, arguments(*sizes, torch.float64), pool)
+        for a, b in zip(ours, expected, strict=True):
+            torch.testing.assert_close(a.double(), b.double(), rtol=3e-4, atol=3e-4)
 
 
-@pytest.mark.parametrize(("shape", "conditioned", "residual", "pool", "activation"), CASES)
-def test_inference_agrees_with_float64(
-    shape: tuple[int, int, int],
-    conditioned: bool,
-    residual: bool,
-    pool: str | None,
-    activation: str,
-) -> None:
-    channels, filters, _ = shape
-    unit, side_norm = make_unit(channels, filters, activation)
-    unit.eval()
-    side_norm.eval()
-    outs = []
-    for dtype in (torch.float32, torch.float64):
-        x, modulation, side = arguments(channels, filters, 9, conditioned, residual, dtype)
-        shortcut = (side, side_norm.to(dtype)) if residual else None
-        with torch.no_grad():
-            outs.append(unit.to(dtype)(x, modulation, shortcut, pool))
-    torch.testing.assert_close(outs[0].double(), outs[1], rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize(("conditioned", "residual", "pool"), CASES)
+def test_inference_agrees_with_float64(conditioned: bool, residual: bool, pool: str | None) -> None:
+    for (channels, filters, _), activation in SHAPES:
+        unit, side_norm = make_unit(channels, filters, activation)
+        unit.eval()
+        side_norm.eval()
+        outs = []
+        for dtype in (torch.float32, torch.float64):
+            x, modulation, side = arguments(channels, filters, 9, conditioned, residual, dtype)
+            shortcut = (side, side_norm.to(dtype)) if residual else None
+            with torch.no_grad():
+                outs.append(unit.to(dtype)(x, modulation, shortcut, pool))
+        torch.testing.assert_close(outs[0].double(), outs[1], rtol=1e-4, atol=1e-4)
 
 
 def test_a_unit_in_inference_still_gives_gradients_where_they_are_asked_for() -> None:
