@@ -1,6 +1,7 @@
 """The registry: a name leads to the file of that name, and to nothing outside its package."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +43,42 @@ def test_nothing_outside_the_package_is_imported(name: str) -> None:
 def test_an_unknown_name_comes_with_a_suggestion() -> None:
     with pytest.raises(UserError, match=r"got 'resnet' \(did you mean resnet12\?\)"):
         BACKBONES.find("resnet")
+
+
+@dataclass(frozen=True)
+class _Optional:
+    name: str = "toy"
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class _Nameless:
+    name: str = "another"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (_Optional, "setting steps of 'toy' must be a bool, int, float, str"),
+        (_Nameless, "must be a dataclass whose `name` is 'toy'"),
+        (int, "must be a dataclass whose `name` is 'toy'"),
+    ],
+)
+def test_settings_that_a_recipe_cannot_hold_are_refused(settings: type, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Registry("toy", "tadam.methods").register("toy", settings)
+
+
+def test_a_file_whose_package_is_missing_is_one_sentence_and_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "sockets_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "broken.py").write_text("import a_package_that_is_not_here\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry("toy", "sockets_of_a_test")
+    registry.register("toy", _Settings)(int)
+    assert registry.names() == ["toy"]
+    with pytest.raises(UserError, match=r"toy 'broken' cannot be loaded: No module named"):
+        registry.find("broken")

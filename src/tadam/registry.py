@@ -5,11 +5,13 @@ with the dataclass of its settings, and nothing else has to know about it. It is
 recipe first names it, so that reading settings does not load every network there is.
 """
 
+import contextlib
+import dataclasses
 import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tadam.errors import UserError
 
@@ -36,6 +38,8 @@ class Registry:
             settings: The dataclass of its table in a recipe.
         """
 
+        _check_settings(settings, name)
+
         def keep(registered: C) -> C:
             known = self._entries.get(name)
             if known and known[0].__module__ != registered.__module__:
@@ -58,7 +62,8 @@ class Registry:
     def names(self) -> list[str]:
         """Every name that a recipe may use."""
         for module in self._modules():
-            importlib.import_module(f"{self._package}.{module}")
+            with contextlib.suppress(ImportError):  # one that lacks a package hides no other
+                importlib.import_module(f"{self._package}.{module}")
         return sorted(self._entries)
 
     def _modules(self) -> list[str]:
@@ -68,15 +73,38 @@ class Registry:
     def _entry(self, name: str) -> tuple[Any, Any]:
         # Only files of the package are imported: a name may come from an untrusted file.
         if name not in self._entries and name in self._modules():
-            importlib.import_module(f"{self._package}.{name}")
+            try:
+                importlib.import_module(f"{self._package}.{name}")
+            except ImportError as error:
+                raise UserError(f"{self.kind} {name!r} cannot be loaded: {error}") from None
         if name not in self._entries:
             names = self.names()
             near = difflib.get_close_matches(name, names, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
+            hint = (
+                f"did you mean {near[0]}?"
+                if near
+                else f"save one of your own in {self._package}, or import it first"
+            )
             raise UserError(
-                f"{self.kind}.name must be one of {', '.join(names)}, got {name!r}{hint}"
+                f"{self.kind}.name must be one of {', '.join(names)}, got {name!r} ({hint})"
             )
         return self._entries[name]
+
+
+def _check_settings(settings: type, name: str) -> None:
+    """Refuses settings that a recipe could not hold, before anything is trained with them."""
+    if not dataclasses.is_dataclass(settings) or settings().name != name:  # type: ignore[attr-defined]
+        raise ValueError(f"the settings of {name!r} must be a dataclass whose `name` is {name!r}")
+    hints = get_type_hints(settings)
+    for field in dataclasses.fields(settings):
+        kind = hints[field.name]
+        if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+            kind = get_args(kind)[0]
+        if kind not in (bool, int, float, str):
+            raise ValueError(
+                f"setting {field.name} of {name!r} must be a bool, int, float, str or a "
+                f"tuple[..., ...] of one of them, got {hints[field.name]}"
+            )
 
 
 BACKBONES = Registry("backbone", "tadam.nn.backbones")

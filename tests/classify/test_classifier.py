@@ -325,7 +325,7 @@ def test_tensors_are_labels_by_their_values() -> None:
 def test_labels_that_make_no_sense_are_one_sentence() -> None:
     images, _ = blobs(4, 1)
     for labels, words in [
-        (["a", "a", "a", "a"], "one class only, 'a'"),
+        (["a", "a", "a", "a"], "only one class, 'a'"),
         (["a", "b"], "4 images and 2 labels"),
         (["a", 1, "a", 1], "mix text ('a') and numbers (1)"),
         (["a", None, "a", "b"], "None is not a label"),

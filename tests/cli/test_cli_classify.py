@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(
         tadam(*predict, "--csv", fitted / "x" / "y.csv"), "y.csv cannot", "photos.tadam is not a"
     )
     same = ("--csv", tmp_path / "x", "--report", tmp_path / "a" / ".." / "x")
-    assert_one_sentence(tadam(*predict, *same), "twice")
+    assert_one_sentence(tadam(*predict, *same), "is named for two outputs")
     assert_one_sentence(tadam(*predict, "--csv", fitted), "is the classifier itself")
     assert fitted.read_bytes() == before
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
@@ -249,7 +249,7 @@ def test_folders_that_make_no_classifier_are_one_sentence(
     assert_one_sentence(fit(tmp_path / "nowhere"), "nowhere", "does not exist")
     (tmp_path / "empty").mkdir()
     assert_one_sentence(fit(tmp_path / "empty"), "no sub-folders")
-    assert_one_sentence(fit(_folder(tmp_path / "one", "cat")), "one class only, 'cat'")
+    assert_one_sentence(fit(_folder(tmp_path / "one", "cat")), "only one class, 'cat'")
     (_folder(tmp_path / "two", "cat", "dog") / "fox").mkdir()
     assert_one_sentence(fit(tmp_path / "two"), "fox", "has no images")
     broken = _folder(tmp_path / "broken", "cat", "dog")

@@ -225,3 +225,69 @@ def test_a_classifier_refuses_a_run_of_another_method(images: Path, tmp_path: Pa
     train_toy(images, tmp_path / "run")
     with pytest.raises(UserError, match="was trained by method 'toy', which a classifier cannot"):
         package.FewShotClassifier(tmp_path / "run").fit(images)
+
+
+class Mirrored:
+    """Overrides `forward` from outside the tree of methods."""
+
+    def forward(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
+        return torch.zeros(len(query), query.shape[1], way)
+
+
+class Mixed(Mirrored, Tadam):  # type: ignore[misc]
+    """Tadam with the forward pass of a mixin."""
+
+
+def test_a_forward_pass_from_a_mixin_disables_inherited_shortcuts_too() -> None:
+    assert Mixed.answer is Method.answer
+    assert Mixed.embed_once is Method.embed_once
+    assert Tadam.answer is not Method.answer
+
+
+def test_a_classifier_refuses_a_subclass_whose_forward_it_would_not_call(images: Path) -> None:
+    config = Config().updated({"backbone": {"width": 2}, "auxiliary": {"enabled": False}})
+    model = Contrary.build(config, InputSpec(3, 16, 0))
+    with pytest.raises(UserError, match="Contrary has its own forward, which a classifier does"):
+        package.FewShotClassifier(model).fit(images)
+
+
+class TwiceNamed(Toy):
+    """Two updates of one name."""
+
+    def updates(self, config: Config) -> list[Update]:
+        return [Update("few_shot", self), Update("few_shot", self)]
+
+
+def test_updates_of_one_name_are_refused(make_store: Any) -> None:
+    config = Config().with_settings(list(RECIPE))
+    model = TwiceNamed.build(config, InputSpec(3, 16, 0))
+    with pytest.raises(ValueError, match="updates must have different names"):
+        Trainer(config, model, make_store([8] * 3, size=16), torch.device("cpu"))
+
+
+class Flat(Toy):
+    """Logits of the wrong shape."""
+
+    def forward(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
+        return super().forward(support, labels, query, way).flatten(0, 1)
+
+
+def test_logits_of_another_shape_are_an_error_that_names_it(make_store: Any) -> None:
+    config = Config().with_settings(list(RECIPE))
+    sampler = EpisodeSampler(make_store([8] * 3, size=16), 2, 1, 3, seed=0)
+    with pytest.raises(ValueError, match=r"Flat returned logits of shape .* expected \(tasks"):
+        evaluate_tasks(Flat.build(config, InputSpec(3, 16, 0)), sampler, 2)
+
+
+class Halved(Toy):
+    """The toy, and how it does with half the logits."""
+
+    def controls(self) -> tuple[str, ...]:
+        return ("halved",)
+
+
+def test_controls_of_ones_own_are_reported(make_store: Any) -> None:
+    config = Config().with_settings(list(RECIPE))
+    sampler = EpisodeSampler(make_store([8] * 3, size=16), 2, 1, 3, seed=0)
+    result = evaluate_tasks(Halved.build(config, InputSpec(3, 16, 0)), sampler, 4)
+    assert result.controls == {"halved": {"accuracy": result.accuracy, "ci95": result.ci95}}

@@ -99,7 +99,7 @@ def rejection_threshold(z: Tensor, labels: Tensor, c: Tensor) -> float:
     """The cosine distance from the nearest prototype beyond which an image belongs to no class.
 
     Most support images, left out, are nearer than that. With one shot in every class it is the
-    distance between the most solitary prototype and the one nearest to it.
+    distance between the most isolated prototype and the one nearest to it.
 
     Args:
         z: Support embeddings, (N, D).

@@ -113,7 +113,7 @@ class FewShotClassifier(Estimator):
         found, given = labelled(images, labels)
         classes = class_array(given)
         if len(classes) < 2:
-            raise UserError(f"there is one class only, {given[0]!r}: a classifier needs at least 2")
+            raise UserError(f"there is only one class, {given[0]!r}: a classifier needs at least 2")
         model, origin = resolve_model(self.model, choose_device(self.device))
         alpha = model.metric.alpha.item()
         support = embed_support(model, found, given, classes, progress, problems)

@@ -118,6 +118,13 @@ def export(
     return Exported(path, len(classes), path.stat().st_size, difference)
 
 
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error of PyTorch's exporter, which reports it as its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def onnx_model(
     module: nn.Module,
     example: Tensor,
@@ -146,6 +153,8 @@ def onnx_model(
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError as error:
+            if _was_interrupted(error):
+                raise KeyboardInterrupt from None
             cause = error.__cause__ or error
             reason = " ".join(str(cause).split("\n")[0].split())
             raise RunFailed(f"this model cannot be written as ONNX: {reason}") from error

@@ -27,7 +27,7 @@ def check_outputs(files: Sequence[Path], force: bool, classifier: Path | None = 
         if classifier and os.path.realpath(file) == os.path.realpath(classifier):
             raise UserError(f"{file} is the classifier itself: choose another file")
         if real.count(os.path.realpath(file)) > 1:
-            raise UserError(f"{file} is to be written twice: choose another file for one of them")
+            raise UserError(f"{file} is named for two outputs: choose another file for one of them")
         if file.is_dir():
             raise UserError(f"{file} is a folder: name a file in it")
         if file.exists() and not (force and file.is_file()):

@@ -37,7 +37,11 @@ Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. backbone.width=16."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting, e.g. backbone.width=16; see 'tadam settings'.",
+    ),
 ]
 Recipe = Annotated[str, typer.Argument(help="A shipped recipe's name, or a TOML file.")]
 

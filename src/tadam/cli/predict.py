@@ -35,7 +35,9 @@ def predict(
     reject_threshold: Annotated[
         float | None,
         typer.Option(
-            metavar="X", min=0.0, help="That far, instead of the learnt distance; implies --reject."
+            metavar="X",
+            min=0.0,
+            help="Use this distance, not the learnt one; implies --reject.",
         ),
     ] = None,
     strict: Strict = False,

@@ -31,6 +31,6 @@ def settings(
         return
     shown = Table("setting", "default", "meaning")
     for setting in found:
-        owners = f" Only of {' and '.join(setting.owners)}." if setting.owners else ""
+        owners = f" Only for {' and '.join(setting.owners)}." if setting.owners else ""
         shown.add_row(setting.key, format_value(setting.default), setting.meaning + owners)
     out.print(shown)

@@ -93,7 +93,14 @@ def _answer(
             known = (once[place[some, :shots]], once[place[some, shots:]])
         batch = Tasks(labels[some], sampler.way, known, images)
         for name, parts in answers.items():
-            parts.append(model.answer(batch, name).detach().softmax(dim=2))
+            logits = model.answer(batch, name).detach()
+            expected = (len(batch.labels), sampler.queries, sampler.way)
+            if logits.shape != expected:
+                raise ValueError(
+                    f"{type(model).__name__} returned logits of shape {tuple(logits.shape)}, "
+                    f"expected (tasks, queries, classes) = {expected}"
+                )
+            parts.append(logits.softmax(dim=2))
         if progress:
             progress(some.stop, tasks)
     found = {name: torch.cat(parts).cpu().numpy() for name, parts in answers.items()}

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Evaluation:
         accuracy_unconditioned: The same tasks with conditioning off; None for a model without TEN.
         per_class: Share of each class's queries classified correctly, by class name.
         confusion: Query counts by true class (row) and answer (column), in `class_names` order.
+        controls: Accuracy and interval of each of the method's controls, by name.
     """
 
     accuracy: float
@@ -50,6 +51,7 @@ class Evaluation:
     class_names: tuple[str, ...]
     per_class: dict[str, float]
     confusion: list[list[int]]
+    controls: dict[str, dict[str, float | None]] = field(default_factory=dict)
     dataset: str = ""
     split: str = ""
     model: str = ""
@@ -135,9 +137,10 @@ def evaluate_tasks(
             "the model's outputs are NaN or infinite: its weights are damaged or diverged"
         )
     accuracy, ci95 = accuracy_and_interval(probabilities, episode)
-    off, off_ci95 = None, None
-    if "unconditioned" in answers.controls:
-        off, off_ci95 = accuracy_and_interval(answers.controls["unconditioned"], episode)
+    measured = {
+        name: accuracy_and_interval(found, episode) for name, found in answers.controls.items()
+    }
+    off, off_ci95 = measured.get("unconditioned", (None, None))
     names = sampler.store.class_names
     confusion = confusion_matrix(probabilities, episode, len(names))
     return Evaluation(
@@ -155,6 +158,7 @@ def evaluate_tasks(
         class_names=names,
         per_class=_per_class(names, confusion),
         confusion=confusion.tolist(),
+        controls={name: {"accuracy": a, "ci95": c} for name, (a, c) in measured.items()},
     )
 
 

@@ -95,10 +95,14 @@ class Method(nn.Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Overriding `forward` disables inherited shortcuts, which answer for another `forward`."""
         super().__init_subclass__(**kwargs)
-        if "forward" in vars(cls):
-            for name in ("embed_once", "answer", "controls", "images_embedded"):
-                if name not in vars(cls):
-                    setattr(cls, name, vars(Method)[name])
+        order = cls.__mro__
+
+        def defined(name: str) -> int:
+            return next(i for i, base in enumerate(order) if name in vars(base))
+
+        for name in ("embed_once", "answer", "controls", "images_embedded"):
+            if defined(name) > defined("forward"):
+                setattr(cls, name, vars(Method)[name])
 
     @classmethod
     def build(cls, config: Config, spec: InputSpec) -> Self:

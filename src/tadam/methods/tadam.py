@@ -93,6 +93,11 @@ class Tadam(Method):
         ten = None
         if config.conditioning.enabled:
             widths = backbone.conditioned_widths
+            if not widths:
+                raise UserError(
+                    f"conditioning.enabled must be false with backbone.name "
+                    f"{config.backbone.name!r}: it has no layer to condition"
+                )
             layers: dict[str, Sequence[int]] = {
                 "all": range(len(widths)),
                 "pre_pool": backbone.pre_pool_layers,

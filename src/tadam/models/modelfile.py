@@ -150,7 +150,10 @@ def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Method:
         with torch.device("meta"):  # shapes only, so a false claim costs no memory
             expected = build_model(info.config, info.spec).state_dict()
     except (RuntimeError, TypeError):  # a size that is negative or exceeds 64 bits
-        raise UserError(f"{path} was not written by tadam: it claims {info.spec}") from None
+        raise UserError(
+            f"{path} does not describe a model that can be built ({info.config.backbone.name} for "
+            f"{info.spec}): it is damaged, or its backbone cannot be built without data"
+        ) from None
     check_fit(tensors, expected, path)
     model = build_model(info.config, info.spec)
     model.load_state_dict(tensors)

@@ -52,8 +52,19 @@ def resolve_model(
         raise UserError(
             f"model must be a name, a path, a Tadam or a Backbone, got {type(model).__name__}"
         )
+    _require_tadams_own(found)
     found.to(device).backbone.eval()
     return found, origin
+
+
+def _require_tadams_own(model: Tadam) -> None:
+    """Refuses a subclass with another forward pass: a classifier would answer without it."""
+    for name in ("forward", "embed", "film_from", "compare"):
+        if getattr(type(model), name) is not getattr(Tadam, name):
+            raise UserError(
+                f"{type(model).__name__} has its own {name}, which a classifier does not call: "
+                "use a Tadam, or put what it changes into the backbone"
+            )
 
 
 def _copied(model: Tadam, device: torch.device) -> Tadam:

@@ -71,8 +71,13 @@ class Backbone(nn.Module):
         super().__init_subclass__(**kwargs)
         if "preprocess" in vars(cls):
             raise TypeError(f"{cls.__name__}.preprocess must be a module that __init__ sets")
-        # An inherited `folded` would not know of another `embed`.
-        if "embed" in vars(cls) and "folded" not in vars(cls):
+        order = cls.__mro__
+
+        def defined(name: str) -> int:
+            return next(i for i, base in enumerate(order) if name in vars(base))
+
+        # An inherited `folded` does not know about a later `embed` or `forward`.
+        if defined("folded") > min(defined("embed"), defined("forward")):
             cls.folded = Backbone.folded  # type: ignore[method-assign]
 
     @property

@@ -10,7 +10,7 @@ Film = Sequence[tuple[Tensor, Tensor] | None]
 
 
 def check_modulation(images: int, channels: int, gamma: Tensor, beta: Tensor) -> None:
-    """Raises ValueError unless the vectors, (T, C) each, fit so many images and channels."""
+    """Raises ValueError unless the vectors, (T, C) each, match the images and channels."""
     tasks = len(gamma)
     if gamma.shape != (tasks, channels) or beta.shape != gamma.shape or images % tasks:
         raise ValueError(

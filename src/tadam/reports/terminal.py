@@ -92,9 +92,10 @@ def print_evaluation(result: "Evaluation") -> None:
     )
     table = Table(show_header=False)
     table.add_row("accuracy", percent(result.accuracy, result.ci95), style="bold")
-    if result.accuracy_unconditioned is not None:
-        off = percent(result.accuracy_unconditioned, result.ci95_unconditioned)
-        table.add_row("  with conditioning off", off)
+    for name, control in result.controls.items():
+        said = "with conditioning off" if name == "unconditioned" else f"control: {name}"
+        assert control["accuracy"] is not None
+        table.add_row(f"  {said}", percent(control["accuracy"], control["ci95"]))
     table.add_row("calibration error", percent(result.calibration_error))
     out.print(table)
     classes = Table("class", "accuracy", "most often mistaken for")

@@ -96,7 +96,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
     write_report(report, rows, runs, model, result, sampler)
     console.print(
         f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
-        f"  tadam evaluate {run.folder} --dataset shapes --shot 1\n"
+        f"  tadam evaluate {run.folder} --shot 1\n"
         "  tadam train images --dataset folder:PATH\n"
         "or classify your own photos from a few examples of each class, without training:\n"
         "  tadam fit FOLDER -o FILE.tadam",

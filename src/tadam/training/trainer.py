@@ -70,6 +70,9 @@ class Trainer:
         self.config, self.store, self.device, self.ranks = config, store, device, ranks
         self.model = model.to(device).train()
         self.updates = self.model.updates(config)
+        names = [update.name for update in self.updates]
+        if len(set(names)) < len(names):
+            raise ValueError(f"updates must have different names, got {', '.join(names)}")
         self._parameters = list(self.model.parameters())  # walking the modules takes a millisecond
         self._pieces = Pieces(config, self.updates, self.model.statistics(), ranks)
         self._logits: dict[str, Logits] = {update.name: update.logits for update in self.updates}

@@ -27,9 +27,11 @@ class Window:
             for name, value in result.numbers.items():
                 values.setdefault(name, []).append(value)
         names = sorted(values)  # the same order in every process
-        means = torch.stack([torch.stack(values[name]).mean() for name in names])
-        ranks.average([means])
-        record: dict[str, Any] = dict(zip(names, means.tolist(), strict=True))
+        record: dict[str, Any] = {}
+        if names:
+            means = torch.stack([torch.stack(values[name]).mean() for name in names])
+            ranks.average([means])
+            record = dict(zip(names, means.tolist(), strict=True))
         images = sum(r.images for r in self._results)
         elapsed = max(time.monotonic() - self._started, 1e-9)
         return {"images_per_second": round(images / elapsed, 1), **record}

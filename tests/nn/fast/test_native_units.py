@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from pairwise import pairwise
 from tadam import native
+from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import ConvUnit
-from tadam.nn.fast import conv_unit, residual_block
+from tadam.nn.fast import conv_unit, plain_autograd, residual_block
 
 pytestmark = pytest.mark.skipif(
     not native.available(), reason="the native core was not built: no C++ compiler here"
@@ -157,3 +158,32 @@ def test_a_block_keeps_no_activation_between_its_units() -> None:
         block(x)
     large = {t.data_ptr() for t in kept if t.numel() == x.numel() and t.shape == x.shape}
     assert len(large) == 5  # the input, three convolutions' outputs and the shortcut's
+
+
+def _changed_norms(network: ResNet12, how: str) -> None:
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            if how == "frozen":
+                module.eval()
+            elif how == "without running statistics":
+                module.running_mean = module.running_var = module.num_batches_tracked = None
+                module.track_running_stats = False
+            else:
+                module.momentum = None  # a cumulative average
+
+
+@pytest.mark.parametrize("how", ["frozen", "without running statistics", "cumulative"])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_norm_that_the_kernels_do_not_know_is_computed_plainly(how: str, training: bool) -> None:
+    torch.manual_seed(0)
+    ours = ResNet12(width=16, image_size=16).train(training)
+    _changed_norms(ours, how)
+    theirs = copy.deepcopy(ours)
+    x = torch.randn(8, 3, 16, 16).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        found = ours(x)
+        with plain_autograd():
+            expected = theirs(x)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    for mine, other in zip(ours.buffers(), theirs.buffers(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)

@@ -19,7 +19,7 @@ from tadam.nn.film import check_modulation
 
 
 def _of_images(vectors: Tensor, images: int) -> Tensor:
-    """Each image's own vector, (T, C) -> (N, C, 1, 1); or (1, C, 1, 1) if there is but one."""
+    """Each image's own vector, (T, C) -> (N, C, 1, 1); or (1, C, 1, 1) if there is only one."""
     tasks, channels = vectors.shape
     if tasks > 1:
         vectors = vectors[:, None].expand(tasks, images // tasks, channels).reshape(-1, channels)

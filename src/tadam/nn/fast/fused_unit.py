@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from tadam.nn.conv_unit import ConvUnit
 from tadam.nn.fast.fused_step import norm_film_swish
+from tadam.nn.fast.guard import normalises_by_batch
 from tadam.nn.fast.switch import plain_wanted
 
 
@@ -18,6 +19,7 @@ class FusedUnit(ConvUnit):
         pool: str | None,
     ) -> Tensor:
         """See `ConvUnit`."""
-        if not self.training or self.activation != "swish" or plain_wanted():
+        norms = [self.norm] if shortcut is None else [self.norm, shortcut[1]]
+        if self.activation != "swish" or plain_wanted() or not normalises_by_batch(norms):
             return super().finish(x, modulation, shortcut, pool)
         return norm_film_swish(x, self.norm, modulation, shortcut, pool)

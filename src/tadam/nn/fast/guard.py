@@ -1,9 +1,9 @@
 """Which inputs the kernels can take, and which pay."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tadam import native
 from tadam.nn.fast.switch import plain_wanted
@@ -41,6 +41,32 @@ def takes(x: Tensor, filters: int = 0, film: Film = (), side: Tensor | None = No
     ):
         return False
     return all(_fits(x, filters, pair) for pair in film if pair is not None)
+
+
+def normalises_by_batch(norms: Iterable[nn.Module]) -> bool:
+    """Whether all are batch norms that use the batch's statistics and keep running ones.
+
+    One that was frozen, or replaced by another layer, takes the plain path.
+    """
+    return all(
+        isinstance(norm, nn.BatchNorm2d)
+        and norm.training
+        and norm.running_mean is not None
+        and norm.momentum is not None
+        and norm.affine
+        for norm in norms
+    )
+
+
+def normalises_by_running(norms: Iterable[nn.Module]) -> bool:
+    """Whether all are batch norms that use their running statistics."""
+    return all(
+        isinstance(norm, nn.BatchNorm2d)
+        and not norm.training
+        and norm.running_mean is not None
+        and norm.affine
+        for norm in norms
+    )
 
 
 def _fits(x: Tensor, filters: int, pair: Sequence[Tensor]) -> bool:

@@ -9,14 +9,14 @@ from tadam.native.convolution import convolve_and_finish, pack
 from tadam.native.norm import Finish
 from tadam.nn.conv_unit import ConvUnit
 from tadam.nn.fast.fused_unit import FusedUnit
-from tadam.nn.fast.guard import pays, takes
+from tadam.nn.fast.guard import normalises_by_batch, normalises_by_running, pays, takes
 from tadam.nn.fast.native_steps import infer_unit, train_units
 from tadam.nn.fast.weights import WeightCache
 from tadam.nn.film import Film
 from tadam.nn.folded import FoldedUnit
 from tadam.nn.residual_block import ResidualBlock
 
-#: Folded weights seldom change, and are packed once for as long as they live.
+#: Folded weights are packed once for as long as they live; a change through `.data` is not seen.
 _packed = WeightCache()
 
 
@@ -35,9 +35,10 @@ class NativeUnit(FusedUnit):
         if not takes(x, self.conv.out_channels, (modulation,), side):
             return super().forward(x, modulation, shortcut, pool)
         finish = Finish(self.activation, pool)
-        if self.training:
+        norms = [self.norm] if shortcut is None else [self.norm, shortcut[1]]
+        if normalises_by_batch(norms):
             return train_units(x, [self], [modulation], shortcut, finish)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or not normalises_by_running(norms):
             return super().forward(x, modulation, shortcut, pool)
         return infer_unit(x, self, modulation, shortcut, finish)
 
@@ -48,10 +49,11 @@ class NativeBlock(ResidualBlock):
     def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
         """See `ResidualBlock`."""
         filters = self.shortcut.conv.out_channels
-        if not self.training or not takes(x, filters, film or ()):
+        units = [cast(ConvUnit, unit) for unit in self.units]
+        norms = [self.shortcut.norm, *(unit.norm for unit in units)]
+        if not normalises_by_batch(norms) or not takes(x, filters, film or ()):
             return super().forward(x, film)
         side = self.shortcut.conv(x).contiguous(memory_format=torch.channels_last)
-        units = [cast(ConvUnit, unit) for unit in self.units]
         finish = Finish(units[0].activation, self.pool)
         shortcut = (side, self.shortcut.norm)
         return train_units(x, units, film or [None] * len(units), shortcut, finish)

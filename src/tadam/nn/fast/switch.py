@@ -13,7 +13,7 @@ _local = threading.local()
 def plain_autograd() -> Iterator[None]:
     """Inside the block, networks compute by PyTorch's own operations only.
 
-    Gradients written by hand have no second derivatives, which MAML and its kin need: run the
+    Gradients written by hand have no second derivatives, which methods like MAML need: run the
     forward pass in this block, then differentiate with `create_graph=True` inside or outside of it.
     """
     before = getattr(_local, "plain", False)

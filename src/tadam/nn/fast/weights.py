@@ -22,9 +22,10 @@ class WeightCache:
 
     def get(self, weight: Tensor, kind: str, compute: Callable[[], Tensor]) -> Tensor:
         """The result of `compute`, or what it was for the same weight and kind."""
-        # Tensors made in inference mode have no version, and may not be changed outside of it.
-        version = None if weight.is_inference() else weight._version
-        of_weight: dict[str, tuple[int | None, Tensor]] = self._results.setdefault(weight, {})
+        if weight.is_inference():  # it has no version, so a change would go unnoticed
+            return compute()
+        version = weight._version
+        of_weight: dict[str, tuple[int, Tensor]] = self._results.setdefault(weight, {})
         found = of_weight.get(kind)
         if found is None or found[0] != version:
             found = of_weight[kind] = (version, compute())
