@@ -122,7 +122,7 @@ def test_a_support_set_too_large_to_keep_is_read_twice_with_the_same_result(
     model, _ = random_model()
     images, labels = blobs(3, 5)
     kept = FewShotClassifier(model).fit(images, labels)
-    monkeypatch.setattr("tadam.classify.two_passes._KEPT_BYTES", 0)
+    monkeypatch.setattr("tadam.classify.support_embedding._KEPT_BYTES", 0)
     again = FewShotClassifier(model).fit(images, labels)
     np.testing.assert_array_equal(again.support_embeddings_, kept.support_embeddings_)
 
@@ -435,7 +435,7 @@ def test_a_run_folder_a_file_and_an_object_are_the_same_model(tmp_path: Path) ->
 def test_a_shipped_model_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tadam.models.modelfile.WEIGHTS", tmp_path)
+    monkeypatch.setattr("tadam.models.find.WEIGHTS", tmp_path)
     model, info = random_model()
     save_model(tmp_path / "fc100.safetensors", model, info)
     images, labels = blobs(3, 3)

@@ -133,7 +133,7 @@ def test_a_loaded_classifier_learns_anew_with_the_same_model(
 def test_the_default_model_is_kept_by_its_name(
     model_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tadam.models.modelfile.WEIGHTS", model_file.parent)
+    monkeypatch.setattr("tadam.models.find.WEIGHTS", model_file.parent)
     monkeypatch.setattr("tadam.models.resolve.default_model", lambda: "m")
     FewShotClassifier().fit(*blobs(3, 4)).save(tmp_path / "c.tadam")
     assert FewShotClassifier.load(tmp_path / "c.tadam").model == "m"

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandLine, assert_one_sentence
-from tadam.models import modelfile
+from tadam.models import find as models
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 
 
 def test_the_model_is_always_named(
     tadam: CommandLine, photos: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(modelfile, "default_model", lambda: "fc100")
+    monkeypatch.setattr(models, "default_model", lambda: "fc100")
     file = tmp_path / "x.tadam"
     result = tadam("fit", photos, "-o", file, "--model", model)
     assert f"with the model {model};" in result.out
@@ -35,7 +35,7 @@ def test_a_model_that_is_worse_for_want_of_an_extra_is_told_in_one_line(
 ) -> None:
     monkeypatch.setattr(EfficientNetLite0, "is_installed", classmethod(lambda cls: installed))
     if installed:  # whatever this machine has: the question is only whether there is a note
-        monkeypatch.setattr(modelfile, "find_model", lambda name: modelfile.WEIGHTS / "no.such")
+        monkeypatch.setattr(models, "find_model", lambda name: models.WEIGHTS / "no.such")
     chosen = ["--model", "fc100"] if named else []
     result = tadam("fit", photos, "-o", tmp_path / "x.tadam", *chosen)
     notes = [line for line in result.err.splitlines() if line.startswith("note: ")]

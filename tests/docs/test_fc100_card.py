@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from as_tadam import as_tadam
-from tadam.models.modelfile import WEIGHTS, load_model
+from tadam.models.find import WEIGHTS
+from tadam.models.modelfile import load_model
 from tadam.recipes import load_recipe
 
 CARD = (WEIGHTS / "fc100.md").read_text(encoding="utf-8")

@@ -11,7 +11,8 @@ import torch
 from as_tadam import as_tadam
 from tadam.classify.classifier import FewShotClassifier
 from tadam.errors import UserError
-from tadam.models.modelfile import WEIGHTS, default_model, load_model, read_tensors
+from tadam.models.find import WEIGHTS, default_model
+from tadam.models.modelfile import load_model, read_tensors
 from tadam.nn.backbones import efficientnet_lite0
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 

@@ -18,7 +18,8 @@ from tadam.config import Config
 from tadam.errors import UserError
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam
-from tadam.models.modelfile import BEST, ModelInfo, find_model, load_model, read_tensors, save_model
+from tadam.models.find import BEST, find_model
+from tadam.models.modelfile import ModelInfo, load_model, read_tensors, save_model
 
 SPEC = InputSpec(channels=3, image_size=16, auxiliary_classes=4)
 

@@ -11,7 +11,8 @@ from tadam.data.catalogue import load_split
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.evaluation.tasks import evaluate_tasks
-from tadam.models.modelfile import find_model, load_model
+from tadam.models.find import find_model
+from tadam.models.modelfile import load_model
 from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
 
 IMAGES = 25  # of a class

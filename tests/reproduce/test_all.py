@@ -10,7 +10,8 @@ from command_line import CommandLine
 from made_up_runs import made_up
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam
-from tadam.models.modelfile import BEST, ModelInfo, save_model
+from tadam.models.find import BEST
+from tadam.models.modelfile import ModelInfo, save_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, save_result
 

@@ -10,7 +10,8 @@ from made_up_runs import made_up
 from tadam.config import Config
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam
-from tadam.models.modelfile import BEST, ModelInfo, save_model
+from tadam.models.find import BEST
+from tadam.models.modelfile import ModelInfo, save_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.figure3 import figure3_rows, load_figure3, markdown, reproduce_figure3
 from tadam.reproduce.result import save_result

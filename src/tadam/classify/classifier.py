@@ -22,8 +22,8 @@ from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import sources
 from tadam.classify.support import class_numbers, labelled
+from tadam.classify.support_embedding import embed_support
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
-from tadam.classify.two_passes import embed_support
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes

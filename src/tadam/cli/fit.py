@@ -64,7 +64,7 @@ def fit(
 
 def _checked(folder: Path, output: Path, model: str | None, force: bool) -> str:
     """The model to use, once everything has been found that can be found before any work."""
-    from tadam.models.modelfile import default_model, find_model, what_is_missing
+    from tadam.models.find import default_model, find_model, what_is_missing
 
     check_inputs([folder])
     name = model or default_model()

@@ -17,13 +17,10 @@ from torch import Tensor
 from tadam.config import Config
 from tadam.errors import RunFailed, UserError
 from tadam.methods.base import InputSpec, Method, build_model
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.models.find import BEST, find_model
 from tadam.system.files import write_with
 
 MODEL_FORMAT = 1
-BEST = "best.safetensors"
-#: Folder of the models that come with the package.
-WEIGHTS = Path(__file__).parents[1] / "weights"
 KEY = "tadam"
 CLASSIFIER_KEY = "tadam-classifier"
 
@@ -174,45 +171,3 @@ def check_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Pat
 
 def _kind(tensor: Tensor | None) -> str:
     return "absent" if tensor is None else f"{tuple(tensor.shape)} {tensor.dtype}"
-
-
-def shipped_models() -> list[str]:
-    """Names of the models that come with the package."""
-    return sorted(file.stem for file in WEIGHTS.glob("*.safetensors"))
-
-
-def default_model() -> str:
-    """The installed model that classifies photos best."""
-    usable = "imagenet" in shipped_models() and EfficientNetLite0.is_installed()
-    return "imagenet" if usable else "fc100"
-
-
-def what_is_missing() -> str | None:
-    """One sentence if the default model is not the one that classifies photos best."""
-    if default_model() == "imagenet":
-        return None
-    return (
-        "the model imagenet is not installed, which costs 20 to 40 points of accuracy on real "
-        f"photos: {EfficientNetLite0.how_to_install}"
-    )
-
-
-def find_model(name: str | Path) -> Path:
-    """The weights file that a model argument stands for.
-
-    The argument is a file, a run folder (its best weights) or a shipped model's name.
-    """
-    path = Path(name)
-    shipped = shipped_models()
-    if path.is_dir() and str(name) not in shipped:
-        if not (path / BEST).is_file():
-            raise UserError(f"{path} has no {BEST}: train there first, or name a weights file")
-        return path / BEST
-    if path.is_file():
-        return path
-    if str(name) in shipped:
-        return WEIGHTS / f"{name}.safetensors"
-    raise UserError(
-        f"there is no model {str(name)!r}: give a run folder, a .safetensors file or a shipped "
-        f"model's name ({', '.join(shipped) or 'none is shipped'})"
-    )

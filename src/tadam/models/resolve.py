@@ -10,7 +10,8 @@ from torch import nn
 from tadam.errors import UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
-from tadam.models.modelfile import ModelInfo, default_model, load_model, what_is_missing
+from tadam.models.find import default_model, what_is_missing
+from tadam.models.modelfile import ModelInfo, load_model
 from tadam.nn.backbone import Backbone
 
 #: The metric of a bare backbone; the cosine does not depend on the scale of its features.

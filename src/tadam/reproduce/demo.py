@@ -14,7 +14,8 @@ from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.evaluation.tasks import Evaluation, evaluate_tasks
 from tadam.methods.base import InputSpec, Method, build_model
-from tadam.models.modelfile import BEST, load_model
+from tadam.models.find import BEST
+from tadam.models.modelfile import load_model
 from tadam.recipes import load_recipe
 from tadam.reports.demo_report import Row, write_report
 from tadam.reports.terminal import percent, progress_bar

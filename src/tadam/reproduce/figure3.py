@@ -8,7 +8,8 @@ from statistics import median
 from typing import Any
 
 from tadam.errors import UserError
-from tadam.models.modelfile import find_model, load_model
+from tadam.models.find import find_model
+from tadam.models.modelfile import load_model
 from tadam.reports import plots
 from tadam.reports.figure import PALETTE, available, new_figure, save_png, style
 from tadam.reproduce.experiments import DATASETS, check_choice, stem

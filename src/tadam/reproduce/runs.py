@@ -14,7 +14,8 @@ from tadam.config import Config, EpisodeConfig
 from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, UserError
 from tadam.evaluation.tasks import evaluate
-from tadam.models.modelfile import find_model, load_model
+from tadam.models.find import find_model
+from tadam.models.modelfile import load_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, command_line, load_result, save_result
 from tadam.system.device import choose_device

@@ -15,7 +15,8 @@ from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.evaluation.tasks import Evaluation, evaluate_tasks
 from tadam.methods.base import InputSpec, build_model
-from tadam.models.modelfile import BEST, ModelInfo, save_model
+from tadam.models.find import BEST
+from tadam.models.modelfile import ModelInfo, save_model
 from tadam.recipes import resolve
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
