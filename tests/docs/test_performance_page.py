@@ -168,7 +168,9 @@ def test_the_table_is_what_was_measured_and_bold_is_what_misses() -> None:
 
 
 def test_the_table_has_a_row_for_each_target() -> None:
-    rows = re.findall(r"^\|.*\|$", PAGE.partition("## Measured")[2].partition("Results that miss")[0], re.M)
+    rows = re.findall(
+        r"^\|.*\|$", PAGE.partition("## Measured")[2].partition("Results that miss")[0], re.M
+    )
     assert len(rows) - 2 == len(TARGETS)
     assert set(AIMS) <= set(TARGETS)
 

@@ -18,7 +18,7 @@ from tadam.methods.base import InputSpec, Method, Update
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
 from tadam.models.modelfile import open_tensors
-from tadam.registry import METHODS
+from tadam.registry import BACKBONES, METHODS
 from tadam.training.log import read_log
 from tadam.training.run import prepare
 from tadam.training.trainer import Trainer
@@ -291,3 +291,11 @@ def test_controls_of_ones_own_are_reported(make_store: Any) -> None:
     sampler = EpisodeSampler(make_store([8] * 3, size=16), 2, 1, 3, seed=0)
     result = evaluate_tasks(Halved.build(config, InputSpec(3, 16, 0)), sampler, 4)
     assert result.controls == {"halved": {"accuracy": result.accuracy, "ci95": result.ci95}}
+
+
+def test_a_backbone_that_is_not_installed_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = BACKBONES.find("conv4")
+    monkeypatch.setattr(kind, "is_installed", lambda: False)
+    monkeypatch.setattr(kind, "how_to_install", "pip install convolutions")
+    with pytest.raises(UserError, match="'conv4' is not installed: pip install convolutions"):
+        Tadam.build(Config().updated({"backbone": {"name": "conv4"}}), InputSpec(3, 16, 0))

@@ -20,7 +20,7 @@ from tadam.metric import ScaledMetric, prototypes
 from tadam.nn.backbone import Backbone, build_backbone
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
-from tadam.registry import METHODS
+from tadam.registry import BACKBONES, METHODS
 from tadam.system.device import mixed_precision
 
 
@@ -89,6 +89,11 @@ class Tadam(Method):
     @classmethod
     def from_config(cls, config: Config, spec: InputSpec) -> Self:
         """Builds a recipe's model."""
+        kind: type[Backbone] = BACKBONES.find(config.backbone.name)
+        if not kind.is_installed():
+            raise UserError(
+                f"backbone {config.backbone.name!r} is not installed: {kind.how_to_install}"
+            )
         backbone = build_backbone(config.backbone, spec.channels, spec.image_size)
         ten = None
         if config.conditioning.enabled:
