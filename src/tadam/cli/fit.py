@@ -84,8 +84,8 @@ def _checked(folder: Path, output: Path, model: str | None, force: bool) -> str:
 def _print(classifier: "FewShotClassifier", file: Path) -> None:
     images, way = len(classifier.support_labels_), len(classifier.classes_)
     rejection = (
-        f"an image further than {classifier.reject_threshold_:.3g} from every class is 'unknown' "
-        "to predict --reject"
+        "predict --reject calls an image 'unknown' if it is further than "
+        f"{classifier.reject_threshold_:.3g} from every class"
     )
     if "unknown" in classifier.classes_.tolist():
         rejection = "predict --reject will not work, because a class is called 'unknown'"
