@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from tadam.classify import classifier_file
-from tadam.classify.calibration import calibrated_alpha, leave_one_out, rejection_threshold
 from tadam.classify.estimator import Estimator
 from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
+from tadam.classify.metric_fit import Expected, LeftOutAnswers, fit_metric, left_out_answers
 from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import sources
@@ -26,7 +26,6 @@ from tadam.classify.support_embedding import embed_support
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
-from tadam.metric import prototypes
 from tadam.models.modelfile import ModelInfo
 from tadam.models.resolve import model_name, resolve_model
 from tadam.nn.backbone import Backbone
@@ -43,21 +42,21 @@ class FewShotClassifier(Estimator):
     Args:
         model: A shipped model's name, a run folder, a `.safetensors` file, a `Tadam`, or a
             `Backbone` of one's own; None for the best one that is installed.
-        alpha: Scale of the distances; None adapts the model's own to the support set.
-        reject_threshold: Cosine distance (0 to 4) from the nearest prototype beyond which
-            `reject=True` answers "none of these"; None takes it from the support set.
+        alpha: Scale of the logits; None estimates it from the support set.
+        reject_threshold: Strangeness beyond which `reject=True` answers "none of these"; None for
+            1, the limit that the support set sets.
         device: auto, cpu, cuda or mps.
 
     Attributes:
         classes_: The labels, sorted, (K,).
         predictor_: The network that is left once the task is settled; what gets exported.
         reject_threshold_: The threshold in use.
-        support_embeddings_: (N, D), what the prototypes are the means of.
+        expected_: What the support set says about "none of these".
+        support_embeddings_: (N, D), what the metric is estimated from.
         support_labels_: Their classes as places in `classes_`, (N,).
         support_pictures_: The first support images of each class, small: pixels or JPEGs.
         model_name_: The name or path of the model; None for one that was given as an object.
         origin_: The recipe behind the network; None for one that was given as an object.
-        trained_alpha_: The model's own alpha.
 
     Examples:
         >>> import numpy as np
@@ -71,12 +70,12 @@ class FewShotClassifier(Estimator):
     classes_: npt.NDArray[Any]
     predictor_: Predictor
     reject_threshold_: float
+    expected_: Expected
     support_embeddings_: npt.NDArray[np.float32]
     support_labels_: npt.NDArray[np.int64]
     support_pictures_: list[list[Picture]]
     model_name_: str | None
     origin_: ModelInfo | None
-    trained_alpha_: float
 
     def __init__(
         self,
@@ -115,11 +114,8 @@ class FewShotClassifier(Estimator):
         if len(classes) < 2:
             raise UserError(f"there is only one class, {given[0]!r}: a classifier needs at least 2")
         model, origin = resolve_model(self.model, choose_device(self.device))
-        alpha = model.metric.alpha.item()
         support = embed_support(model, found, given, classes, progress, problems)
-        self._settle(
-            support.predictor, alpha, classes, support.z, support.numbers, support.pictures
-        )
+        self._settle(support.predictor, classes, support.z, support.numbers, support.pictures)
         self.model_name_, self.origin_ = model_name(self.model), origin
         return self
 
@@ -133,8 +129,8 @@ class FewShotClassifier(Estimator):
     ) -> Self:
         """Adds examples of old or new classes, without the images that were learnt from before.
 
-        The network stays conditioned on the task as it was at `fit`; prototypes, alpha and the
-        threshold are computed anew from all examples. The arguments are those of `fit`.
+        The network stays conditioned on the task as it was at `fit`; the metric is
+        estimated anew from all examples. The arguments are those of `fit`.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(images, labels, progress=progress, problems=problems)
@@ -152,13 +148,12 @@ class FewShotClassifier(Estimator):
             pictures[place] = (kept + pictures[place])[:THUMBNAILS]
         known = torch.from_numpy(self.support_embeddings_).to(z.device)
         z = torch.cat([known, z])
-        self._settle(self.predictor_, self.trained_alpha_, classes, z, numbers, pictures)
+        self._settle(self.predictor_, classes, z, numbers, pictures)
         return self
 
     def _settle(
         self,
         predictor: Predictor,
-        trained_alpha: float,
         classes: npt.NDArray[Any],
         z: Tensor,
         numbers: npt.NDArray[np.int64],
@@ -170,16 +165,17 @@ class FewShotClassifier(Estimator):
         """
         if not z.isfinite().all():
             raise RunFailed("the model's embeddings are not finite numbers: use another model")
-        labels = torch.from_numpy(numbers).to(z.device)
-        c = prototypes(z[None], labels[None], len(classes))[0]
-        left_out = leave_one_out(z, labels, c, predictor.distance)
-        alpha = self.alpha or calibrated_alpha(left_out, trained_alpha)
-        threshold = self.reject_threshold or rejection_threshold(z, labels, c)
-        predictor.prototypes = c
-        predictor.alpha.fill_(alpha)
-        self.predictor_, self.trained_alpha_ = predictor, trained_alpha
+        metric, expected = fit_metric(
+            z,
+            torch.from_numpy(numbers),
+            len(classes),
+            normalised=predictor.metric.normalised,
+            alpha=self.alpha,
+        )
+        predictor.metric = metric.to(z.device)
+        self.predictor_, self.expected_ = predictor, expected
         self.classes_ = classes
-        self.reject_threshold_ = threshold
+        self.reject_threshold_ = self.reject_threshold or 1.0
         self.support_embeddings_ = z.cpu().numpy()
         self.support_labels_ = numbers
         self.support_pictures_ = pictures
@@ -194,8 +190,8 @@ class FewShotClassifier(Estimator):
 
         Args:
             images: As for `fit`; a folder means all images below it.
-            reject: Answer "none of these" for an image that is far from every prototype: `unknown`
-                if labels are text, -1 if they are numbers.
+            reject: Answer "none of these" for an image that is too strange: `unknown` if labels
+                are text, -1 if they are numbers.
         """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
@@ -203,8 +199,8 @@ class FewShotClassifier(Estimator):
         answers = answer(self.predictor_, batches)
         labels = self.classes_[answers.best]
         if reject:
-            far = answers.far(self.reject_threshold_)
-            labels = np.where(far, np.asarray(unknown), labels)
+            strange = answers.strange(self.reject_threshold_)
+            labels = np.where(strange, np.asarray(unknown), labels)
         return labels
 
     def predict_proba(self, images: Any) -> npt.NDArray[np.float32]:
@@ -240,8 +236,17 @@ class FewShotClassifier(Estimator):
         reader = reader_of(self.predictor_.preprocess, thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
         answers = answer(self.predictor_, until(stop, batches) if stop else batches)
-        far = answers.far(self.reject_threshold_) & reject
-        return predictions_from(answers, found, self.classes_, far, unknown)
+        strange = answers.strange(self.reject_threshold_) & reject
+        return predictions_from(answers, found, self.classes_, strange, unknown)
+
+    def leave_one_out(self) -> LeftOutAnswers:
+        """The answer for each support image as if it had not been in the support set."""
+        self._check_fitted()
+        z, numbers = (
+            torch.from_numpy(self.support_embeddings_),
+            torch.from_numpy(self.support_labels_),
+        )
+        return left_out_answers(self.predictor_.metric, z, numbers)
 
     def score(self, images: Any, labels: Any = None) -> float:
         """Share of the images whose label is predicted; a folder brings its labels along."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.labels import class_array, plain_labels
+from tadam.classify.metric_fit import Expected, fit_metric
 from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import packed, unpacked
 from tadam.data.folder import named_like_image
 from tadam.errors import UserError
-from tadam.metric import DISTANCES
 from tadam.models.modelfile import (
     CLASSIFIER_KEY,
     ModelInfo,
@@ -42,7 +43,9 @@ from tadam.system.device import choose_device
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
-CLASSIFIER_FORMAT = 1
+CLASSIFIER_FORMAT = 2
+#: Files of version 0.1 had prototypes and a cosine threshold; their metric is estimated at loading.
+_WITHOUT_METRIC = 1
 _WEIGHTS = "predictor."
 #: Where a file has the predictor's preprocessing; all else is behind `_WEIGHTS`.
 _STATISTICS = {
@@ -64,8 +67,8 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     description = {
         "format": CLASSIFIER_FORMAT,
         "classes": classes,
-        "distance": predictor.distance,
-        "trained_alpha": classifier.trained_alpha_,
+        "metric": {"power": predictor.metric.power, "normalised": predictor.metric.normalised},
+        "expected": asdict(classifier.expected_),
         "reject_threshold": classifier.reject_threshold_,
         "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
         "backbone": predictor.backbone_name,
@@ -92,8 +95,9 @@ class _Description:
     """What a file says of itself, checked."""
 
     classes: npt.NDArray[Any]
-    distance: str
-    trained_alpha: float
+    power: float
+    normalised: bool
+    expected: Expected | None
     reject_threshold: float
     parameters: dict[str, float | None]
     backbone: str
@@ -123,7 +127,8 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         own = _backbone(said.model) if said.model else backbone
         assert own is not None
         own.mirrored = said.mirrored
-        return own, Predictor(own, None, said.distance, torch.zeros(way, own.feature_size), 1.0)
+        metric = AdaptiveMetric(way, own.feature_size, power=said.power, normalised=said.normalised)
+        return own, Predictor(own, None, metric)
 
     try:
         with torch.device("meta"):  # shapes only, so a false claim costs no memory
@@ -132,22 +137,36 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         raise UserError(f"{path} claims an impossible network: not a classifier of ours") from None
     weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
     weights |= {n: tensors[stored] for n, stored in _STATISTICS.items() if stored in tensors}
+    if said.expected is None:
+        for name in ("prototypes", "alpha"):
+            weights.pop(name, None)
+        weights |= {f"metric.{name}": t for name, t in expected.metric.state_dict().items()}
     check_fit(weights, expected.state_dict(), path)
-    if not 0 < weights["alpha"].item() < math.inf:
-        raise UserError(f"{path} has an impossible alpha: make it again")
     embeddings, labels = _support(tensors, way, empty.feature_size, path)
     thumbnails = unpacked(tensors, way, path)
     film = _film(tensors, empty.conditioned_widths, path)
 
     device = choose_device(into.device)
     _, predictor = build()
+    told = said.expected
+    if told is None:
+        metric, told = fit_metric(
+            torch.from_numpy(embeddings),
+            torch.from_numpy(labels),
+            way,
+            normalised=said.normalised,
+        )
+        weights |= {f"metric.{name}": t for name, t in metric.state_dict().items()}
+        predictor.metric.power = metric.power
+    if not _possible(weights):
+        raise UserError(f"{path} has an impossible metric: make it again")
     predictor.load_state_dict(weights)
     if isinstance(predictor.network, ForOneTask):
         predictor.network.film = film and [
             pair and (pair[0].to(device), pair[1].to(device)) for pair in film
         ]
     into.predictor_ = predictor.to(device).eval()
-    into.origin_, into.trained_alpha_ = said.model, said.trained_alpha
+    into.origin_, into.expected_ = said.model, told
     into.reject_threshold_ = said.reject_threshold
     into.support_embeddings_, into.support_labels_ = embeddings, labels
     into.support_pictures_ = [list(some) for some in thumbnails]
@@ -164,23 +183,54 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
         raise UserError(f"{path} does not say what model it has: make it again") from None
     try:
         said = _Description(
-            class_array(plain_labels(raw["classes"], len(raw["classes"]))),
-            str(raw["distance"]),
-            _number(raw["trained_alpha"]),
-            _number(raw["reject_threshold"]),
-            {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
-            str(raw["backbone"]),
-            model,
-            raw.get("model_name"),  # absent from older files
-            raw.get("mirrored", model is not None and model.config.backbone.mirrored),
+            classes=class_array(plain_labels(raw["classes"], len(raw["classes"]))),
+            backbone=str(raw["backbone"]),
+            model=model,
+            model_name=raw.get("model_name"),  # absent from older files
+            mirrored=raw.get("mirrored", model is not None and model.config.backbone.mirrored),
+            **_metric_said(raw),
         )
-        ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
-        ok = ok and isinstance(said.mirrored, bool)
+        ok = isinstance(said.model_name, str | None) and isinstance(said.mirrored, bool)
         if not ok or said.classes.tolist() != raw["classes"]:
             raise ValueError("classes, distance or name of the model")
     except (KeyError, TypeError, IndexError, ValueError):
         raise UserError(f"{path} describes no classifier: make it again") from None
     return said
+
+
+def _metric_said(raw: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of its metric, as fields of a description; raises `ValueError` and such."""
+    if raw["format"] == _WITHOUT_METRIC:
+        # Its scale and threshold were of another metric: they go.
+        normalised = {"cosine": True, "euclidean": False, "sqeuclidean": False}[raw["distance"]]
+        parameters: dict[str, float | None] = dict.fromkeys(_PARAMETERS)
+        return {
+            "power": 1.0,
+            "normalised": normalised,
+            "expected": None,
+            "reject_threshold": 1.0,
+            "parameters": parameters,
+        }
+    power, normalised = _number(raw["metric"]["power"]), raw["metric"]["normalised"]
+    if not isinstance(normalised, bool) or power <= 0:
+        raise ValueError("metric")
+    shares = {name: _parameter(share) for name, share in raw["expected"].items()}
+    return {
+        "power": power,
+        "normalised": normalised,
+        "expected": Expected(**shares),
+        "reject_threshold": _number(raw["reject_threshold"]),
+        "parameters": {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
+    }
+
+
+def _possible(weights: dict[str, Tensor]) -> bool:
+    """Whether a metric's tensors are finite and its scales positive."""
+    metric = {n: t for n, t in weights.items() if n.startswith("metric.")}
+    finite = all(bool(tensor.isfinite().all()) for tensor in metric.values())
+    scales = [metric[f"metric.{name}"].item() for name in ("alpha", "radius", "shrinkage")]
+    wide = metric["metric.limit"] > metric["metric.typical"]
+    return finite and min(scales) > 0 and bool(wide)
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -198,7 +248,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         text = metadata[CLASSIFIER_KEY]
         raw = json.loads(text)
-        if raw["format"] != CLASSIFIER_FORMAT:
+        if raw["format"] not in (_WITHOUT_METRIC, CLASSIFIER_FORMAT):
             raise UserError(
                 f"{path} has format {raw['format']}, this tadam reads {CLASSIFIER_FORMAT}: "
                 "upgrade tadam"

@@ -1,4 +1,4 @@
-"""Prepared images through a network, batch by batch: embeddings, distances and probabilities."""
+"""Prepared images through a network, batch by batch: embeddings, probabilities, strangeness."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import READ_AT_ONCE, Prepared, Reader
+from tadam.classify.reading import Prepared, Reader
 from tadam.data.decode import Pixels
 from tadam.errors import UserError
 from tadam.nn.fast import constant_weights
@@ -24,14 +24,14 @@ class Answers:
     Attributes:
         rows: Their places among the images that were asked for; a broken one is missing.
         embeddings: (n, D).
-        distances: Cosine distance to the nearest prototype, (n,).
+        strangeness: How little each looks like any class: 0 is typical, 1 is the limit, (n,).
         probabilities: (n, K).
         thumbnails: What the reader kept of each, if anything.
     """
 
     rows: list[int]
     embeddings: npt.NDArray[np.float32]
-    distances: npt.NDArray[np.float32]
+    strangeness: npt.NDArray[np.float32]
     probabilities: npt.NDArray[np.float32]
     thumbnails: list[Any]
 
@@ -40,9 +40,9 @@ class Answers:
         """The most probable class of each image, (n,)."""
         return np.asarray(self.probabilities.argmax(axis=1))
 
-    def far(self, threshold: float) -> npt.NDArray[np.bool_]:
-        """Which images are further than that from every prototype, (n,)."""
-        return self.distances > threshold
+    def strange(self, threshold: float) -> npt.NDArray[np.bool_]:
+        """Which images are stranger than that, (n,)."""
+        return self.strangeness > threshold
 
 
 def reader_of(preprocess: Preprocess, thumbnail: Callable[[Pixels], Any] | None = None) -> Reader:
@@ -83,14 +83,10 @@ def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], T
 def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     """Classifies images."""
     rows, z, thumbnails = embed(predictor.network, batches)
-    parts = z.split(READ_AT_ONCE)
-    distances = torch.cat([predictor.distances(part) for part in parts])
-    nearest = torch.cat([predictor.nearest(part) for part in parts])
-    probabilities = (-predictor.alpha * distances).softmax(dim=1)
     return Answers(
         rows,
         z.cpu().numpy(),
-        nearest.cpu().numpy(),
-        probabilities.cpu().numpy(),
+        predictor.metric.strangeness(z).cpu().numpy(),
+        predictor.metric.probabilities(z).cpu().numpy(),
         thumbnails,
     )

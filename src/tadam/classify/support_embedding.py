@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.inference import embed, reader_of
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import ImageSource, Prepared
@@ -26,7 +27,7 @@ class EmbeddedSupport:
     """A support set as the task's network sees it.
 
     Attributes:
-        predictor: The network, folded for the task; its prototypes and alpha are yet to be set.
+        predictor: The network, folded for the task; its metric is yet to be set.
         z: Embeddings, (N, D).
         numbers: Their classes, (N,).
         pictures: The first images of each class, small.
@@ -58,10 +59,9 @@ def embed_support(
     """
     backbone, ten, way = model.backbone, model.ten, len(classes)
     device = backbone.pixel_mean.device
-    alpha = model.metric.alpha.item()
-    distance = model.metric.distance_name
-    c = torch.zeros(way, backbone.feature_size, device=device)
-    predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
+    normalised = model.metric.distance_name == "cosine"
+    metric = AdaptiveMetric(way, backbone.feature_size, normalised=normalised)
+    predictor = Predictor(backbone, None, metric) if ten is None else None
     reader = reader_of(backbone.preprocess, shrunk)
     batches: Iterable[Prepared] = reader.batches(images, progress, problems)
     size = 4 * len(images) * reader.channels * reader.size**2
@@ -73,7 +73,7 @@ def embed_support(
     if predictor is None:
         with torch.no_grad():
             film = model.film_from(z[None], torch.from_numpy(numbers).to(device)[None], way)
-        predictor = Predictor(backbone, film, distance, c, alpha)
+        predictor = Predictor(backbone, film, metric)
         if not isinstance(batches, list):
             batches = replace(reader, thumbnail=None).batches([images[row] for row in rows])
         _, z, _ = embed(predictor.network, batches)  # second pass
