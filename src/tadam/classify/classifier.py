@@ -20,10 +20,11 @@ from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
 from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import sources
+from tadam.classify.reading import Reader, sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.support_embedding import embed_support
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
+from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
@@ -46,6 +47,8 @@ class FewShotClassifier(Estimator):
         alpha: Scale of the distances; None adapts the model's own to the support set.
         reject_threshold: Cosine distance (0 to 4) from the nearest prototype beyond which
             `reject=True` answers "none of these"; None takes it from the support set.
+        image_size: Side in pixels of the squares that the network looks at; None for the model's
+            own.
         device: auto, cpu, cuda or mps.
 
     Attributes:
@@ -84,11 +87,13 @@ class FewShotClassifier(Estimator):
         *,
         alpha: float | None = None,
         reject_threshold: float | None = None,
+        image_size: int | None = None,
         device: str = "auto",
     ) -> None:
         self.model = model
         self.alpha = alpha
         self.reject_threshold = reject_threshold
+        self.image_size = image_size
         self.device = device
 
     def fit(
@@ -114,7 +119,7 @@ class FewShotClassifier(Estimator):
         classes = class_array(given)
         if len(classes) < 2:
             raise UserError(f"there is only one class, {given[0]!r}: a classifier needs at least 2")
-        model, origin = resolve_model(self.model, choose_device(self.device))
+        model, origin = resolve_model(self.model, choose_device(self.device), self.image_size)
         alpha = model.metric.alpha.item()
         support = embed_support(model, found, given, classes, progress, problems)
         self._settle(
@@ -143,7 +148,7 @@ class FewShotClassifier(Estimator):
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
         classes = class_array([*old, *given])
-        batches = reader_of(self.predictor_.preprocess, shrunk).batches(found, progress, problems)
+        batches = self._reader(shrunk).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
         pictures = by_class(new, numbers[len(old) :], len(classes))
@@ -184,6 +189,10 @@ class FewShotClassifier(Estimator):
         self.support_labels_ = numbers
         self.support_pictures_ = pictures
 
+    def _reader(self, small: Callable[[Pixels], Picture] | None = None) -> Reader:
+        """Reads images for the fitted network; keeps what `small` makes of each."""
+        return reader_of(self.predictor_.preprocess, small, self.predictor_.network)
+
     @property
     def support_thumbnails_(self) -> list[list[bytes]]:
         """Small JPEGs of the first support images, a list for each class."""
@@ -199,7 +208,7 @@ class FewShotClassifier(Estimator):
         """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
-        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        batches = self._reader().batches(sources(images))
         answers = answer(self.predictor_, batches)
         labels = self.classes_[answers.best]
         if reject:
@@ -210,7 +219,7 @@ class FewShotClassifier(Estimator):
     def predict_proba(self, images: Any) -> npt.NDArray[np.float32]:
         """Probability of each class, (n, K), in the order of `classes_`."""
         self._check_fitted()
-        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        batches = self._reader().batches(sources(images))
         return answer(self.predictor_, batches).probabilities
 
     def classify(
@@ -237,7 +246,7 @@ class FewShotClassifier(Estimator):
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
-        reader = reader_of(self.predictor_.preprocess, thumbnail if thumbnails else None)
+        reader = self._reader(thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
         answers = answer(self.predictor_, until(stop, batches) if stop else batches)
         far = answers.far(self.reject_threshold_) & reject

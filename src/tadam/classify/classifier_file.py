@@ -67,7 +67,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
         "distance": predictor.distance,
         "trained_alpha": classifier.trained_alpha_,
         "reject_threshold": classifier.reject_threshold_,
-        "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
+        "parameters": {name: getattr(classifier, name) for name in (*_PARAMETERS, "image_size")},
         "backbone": predictor.backbone_name,
         "mirrored": predictor.mirrored,
         "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
@@ -95,7 +95,7 @@ class _Description:
     distance: str
     trained_alpha: float
     reject_threshold: float
-    parameters: dict[str, float | None]
+    parameters: dict[str, float | int | None]
     backbone: str
     model: ModelInfo | None
     model_name: str | None
@@ -168,7 +168,10 @@ def _described(raw: dict[str, Any], path: Path) -> _Description:
             str(raw["distance"]),
             _number(raw["trained_alpha"]),
             _number(raw["reject_threshold"]),
-            {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
+            {
+                **{name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
+                "image_size": _image_size(raw["parameters"].get("image_size")),
+            },
             str(raw["backbone"]),
             model,
             raw.get("model_name"),  # absent from older files
@@ -231,6 +234,13 @@ def _number(value: Any) -> float:
 
 def _parameter(value: Any) -> float | None:
     return None if value is None else _number(value)
+
+
+def _image_size(value: Any) -> int | None:
+    """Absent from older files."""
+    if value is not None and (type(value) is not int or value < 1):
+        raise ValueError(f"{value!r} is not a size")
+    return value
 
 
 def _backbone(origin: ModelInfo) -> Backbone:

@@ -62,7 +62,7 @@ def embed_support(
     distance = model.metric.distance_name
     c = torch.zeros(way, backbone.feature_size, device=device)
     predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
-    reader = reader_of(backbone.preprocess, shrunk)
+    reader = reader_of(backbone.preprocess, shrunk, predictor and predictor.network)
     batches: Iterable[Prepared] = reader.batches(images, progress, problems)
     size = 4 * len(images) * reader.channels * reader.size**2
     if ten is not None and size <= _KEPT_BYTES:
