@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tadam.classify import classifier_file
+from tadam.classify.cached_reading import CachedReader, with_cache
 from tadam.classify.calibration import calibrated_alpha, leave_one_out, rejection_threshold
 from tadam.classify.estimator import Estimator
 from tadam.classify.inference import answer, embed, reader_of, until
@@ -49,6 +50,7 @@ class FewShotClassifier(Estimator):
             `reject=True` answers "none of these"; None takes it from the support set.
         image_size: Side in pixels of the squares that the network looks at; None for the model's
             own.
+        cache: Keep embeddings of image files in the user's cache folder, for the next time.
         device: auto, cpu, cuda or mps.
 
     Attributes:
@@ -88,12 +90,14 @@ class FewShotClassifier(Estimator):
         alpha: float | None = None,
         reject_threshold: float | None = None,
         image_size: int | None = None,
+        cache: bool = False,
         device: str = "auto",
     ) -> None:
         self.model = model
         self.alpha = alpha
         self.reject_threshold = reject_threshold
         self.image_size = image_size
+        self.cache = cache
         self.device = device
 
     def fit(
@@ -121,7 +125,8 @@ class FewShotClassifier(Estimator):
             raise UserError(f"there is only one class, {given[0]!r}: a classifier needs at least 2")
         model, origin = resolve_model(self.model, choose_device(self.device), self.image_size)
         alpha = model.metric.alpha.item()
-        support = embed_support(model, found, given, classes, progress, problems)
+        known = origin if self.cache else None
+        support = embed_support(model, found, given, classes, progress, problems, known)
         self._settle(
             support.predictor, alpha, classes, support.z, support.numbers, support.pictures
         )
@@ -189,9 +194,10 @@ class FewShotClassifier(Estimator):
         self.support_labels_ = numbers
         self.support_pictures_ = pictures
 
-    def _reader(self, small: Callable[[Pixels], Picture] | None = None) -> Reader:
+    def _reader(self, small: Callable[[Pixels], Any] | None = None) -> Reader | CachedReader:
         """Reads images for the fitted network; keeps what `small` makes of each."""
-        return reader_of(self.predictor_.preprocess, small, self.predictor_.network)
+        reader = reader_of(self.predictor_.preprocess, small, self.predictor_.network)
+        return with_cache(reader, self.predictor_, self.origin_ if self.cache else None)
 
     @property
     def support_thumbnails_(self) -> list[list[bytes]]:

@@ -74,18 +74,26 @@ def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Pre
 
 @torch.no_grad()
 def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], Tensor, list[Any]]:
-    """Rows, embeddings (n, D) and thumbnails of all images."""
+    """Rows, in order, embeddings (n, D) and thumbnails of all images."""
     rows: list[int] = []
     parts: list[Tensor] = []
     thumbnails: list[Any] = []
     with constant_weights():
         for batch in batches:
+            z = batch.x if batch.embedded else network(batch.x)
+            if batch.keep:
+                batch.keep(z)
             rows += batch.rows
-            parts.append(batch.x if batch.embedded else network(batch.x))
+            parts.append(z)
             thumbnails += batch.thumbnails
     if not parts:
         raise UserError("there is no image that can be read: check the files")
-    return rows, torch.cat(parts), thumbnails
+    z = torch.cat(parts)
+    if rows != sorted(rows):  # what the cache knew came first
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        rows, z = [rows[i] for i in order], z[order]
+        thumbnails = [thumbnails[i] for i in order] if thumbnails else []
+    return rows, z, thumbnails
 
 
 @torch.no_grad()

@@ -119,12 +119,14 @@ class Prepared:
         x: (n, C, H, W), as `Backbone.preprocess` gives it, or their embeddings, (n, D).
         thumbnails: What the reader's `thumbnail` makes of each.
         embedded: Whether `x` holds embeddings.
+        keep: What to call with the embeddings once they are known.
     """
 
     rows: list[int]
     x: Tensor
     thumbnails: list[Any]
     embedded: bool = False
+    keep: Callable[[Tensor], None] | None = None
 
 
 #: Number of images in a block, and the result: an error if one of them is broken.

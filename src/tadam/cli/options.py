@@ -38,6 +38,10 @@ PhotoSize = Annotated[
         help="Scale photos to this side; larger sees finer detail and is slower.",
     ),
 ]
+NoCache = Annotated[
+    bool,
+    typer.Option("--no-cache", help="Look at every photo anew; see 'tadam cache info'."),
+]
 Strict = Annotated[
     bool,
     typer.Option("--strict", help="Stop at a file that cannot be read instead of skipping it."),
