@@ -14,16 +14,18 @@ import torch
 from torch import Tensor
 
 from tadam.classify import classifier_file
+from tadam.classify.cached_reading import CachedReader, with_cache
 from tadam.classify.estimator import Estimator
 from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
 from tadam.classify.metric_fit import Expected, LeftOutAnswers, fit_metric, left_out_answers
 from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import sources
+from tadam.classify.reading import Reader, sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.support_embedding import embed_support
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
+from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo
@@ -45,6 +47,9 @@ class FewShotClassifier(Estimator):
         alpha: Scale of the logits; None estimates it from the support set.
         reject_threshold: Strangeness beyond which `reject=True` answers "none of these"; None for
             1, the limit that the support set sets.
+        image_size: Side in pixels of the squares that the network looks at; None for the model's
+            own.
+        cache: Keep embeddings of image files in the user's cache folder, for the next time.
         device: auto, cpu, cuda or mps.
 
     Attributes:
@@ -83,11 +88,15 @@ class FewShotClassifier(Estimator):
         *,
         alpha: float | None = None,
         reject_threshold: float | None = None,
+        image_size: int | None = None,
+        cache: bool = False,
         device: str = "auto",
     ) -> None:
         self.model = model
         self.alpha = alpha
         self.reject_threshold = reject_threshold
+        self.image_size = image_size
+        self.cache = cache
         self.device = device
 
     def fit(
@@ -113,8 +122,9 @@ class FewShotClassifier(Estimator):
         classes = class_array(given)
         if len(classes) < 2:
             raise UserError(f"there is only one class, {given[0]!r}: a classifier needs at least 2")
-        model, origin = resolve_model(self.model, choose_device(self.device))
-        support = embed_support(model, found, given, classes, progress, problems)
+        model, origin = resolve_model(self.model, choose_device(self.device), self.image_size)
+        known = origin if self.cache else None
+        support = embed_support(model, found, given, classes, progress, problems, known)
         self._settle(support.predictor, classes, support.z, support.numbers, support.pictures)
         self.model_name_, self.origin_ = model_name(self.model), origin
         return self
@@ -139,7 +149,7 @@ class FewShotClassifier(Estimator):
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
         classes = class_array([*old, *given])
-        batches = reader_of(self.predictor_.preprocess, shrunk).batches(found, progress, problems)
+        batches = self._reader(shrunk).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
         pictures = by_class(new, numbers[len(old) :], len(classes))
@@ -180,6 +190,11 @@ class FewShotClassifier(Estimator):
         self.support_labels_ = numbers
         self.support_pictures_ = pictures
 
+    def _reader(self, small: Callable[[Pixels], Any] | None = None) -> Reader | CachedReader:
+        """Reads images for the fitted network; keeps what `small` makes of each."""
+        reader = reader_of(self.predictor_.preprocess, small, self.predictor_.network)
+        return with_cache(reader, self.predictor_, self.origin_ if self.cache else None)
+
     @property
     def support_thumbnails_(self) -> list[list[bytes]]:
         """Small JPEGs of the first support images, a list for each class."""
@@ -195,7 +210,7 @@ class FewShotClassifier(Estimator):
         """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
-        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        batches = self._reader().batches(sources(images))
         answers = answer(self.predictor_, batches)
         labels = self.classes_[answers.best]
         if reject:
@@ -206,7 +221,7 @@ class FewShotClassifier(Estimator):
     def predict_proba(self, images: Any) -> npt.NDArray[np.float32]:
         """Probability of each class, (n, K), in the order of `classes_`."""
         self._check_fitted()
-        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        batches = self._reader().batches(sources(images))
         return answer(self.predictor_, batches).probabilities
 
     def classify(
@@ -233,7 +248,7 @@ class FewShotClassifier(Estimator):
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
-        reader = reader_of(self.predictor_.preprocess, thumbnail if thumbnails else None)
+        reader = self._reader(thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
         answers = answer(self.predictor_, until(stop, batches) if stop else batches)
         strange = answers.strange(self.reject_threshold_) & reject

@@ -14,6 +14,7 @@ from tadam.classify.reading import Prepared, Reader
 from tadam.data.decode import Pixels
 from tadam.errors import UserError
 from tadam.nn.fast import constant_weights
+from tadam.nn.one_by_one import runner
 from tadam.nn.preprocess import Preprocess
 
 
@@ -45,14 +46,22 @@ class Answers:
         return self.strangeness > threshold
 
 
-def reader_of(preprocess: Preprocess, thumbnail: Callable[[Pixels], Any] | None = None) -> Reader:
-    """Reads images as the network behind the preprocessing takes them."""
+def reader_of(
+    preprocess: Preprocess,
+    thumbnail: Callable[[Pixels], Any] | None = None,
+    network: nn.Module | None = None,
+) -> Reader:
+    """Reads images as the network behind the preprocessing takes them.
+
+    Given the network, the reader also runs it, if it is one to run image by image.
+    """
     size, channels, device = (
         preprocess.image_size,
         preprocess.channels,
         preprocess.pixel_mean.device,
     )
-    return Reader(preprocess, size, channels, device, thumbnail)
+    run = runner(network) if network else None
+    return Reader(preprocess, size, channels, device, thumbnail, run)
 
 
 def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Prepared]:
@@ -65,18 +74,26 @@ def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Pre
 
 @torch.no_grad()
 def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], Tensor, list[Any]]:
-    """Rows, embeddings (n, D) and thumbnails of all images."""
+    """Rows, in order, embeddings (n, D) and thumbnails of all images."""
     rows: list[int] = []
     parts: list[Tensor] = []
     thumbnails: list[Any] = []
     with constant_weights():
         for batch in batches:
+            z = batch.x if batch.embedded else network(batch.x)
+            if batch.keep:
+                batch.keep(z)
             rows += batch.rows
-            parts.append(network(batch.x))
+            parts.append(z)
             thumbnails += batch.thumbnails
     if not parts:
         raise UserError("there is no image that can be read: check the files")
-    return rows, torch.cat(parts), thumbnails
+    z = torch.cat(parts)
+    if rows != sorted(rows):  # what the cache knew came first
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        rows, z = [rows[i] for i in order], z[order]
+        thumbnails = [thumbnails[i] for i in order] if thumbnails else []
+    return rows, z, thumbnails
 
 
 @torch.no_grad()

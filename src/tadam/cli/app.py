@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from tadam.cli.bench import bench
+from tadam.cli.cache import cache_app
 from tadam.cli.data import data_app
 from tadam.cli.evaluate import evaluate
 from tadam.cli.export import export
@@ -35,6 +36,7 @@ app = App(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data_app, name="data")
+app.add_typer(cache_app, name="cache")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
 for command in (fit, predict, evaluate, export, demo, train, recipes, settings, bench):

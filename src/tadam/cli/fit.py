@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tadam.cli.files import check_inputs, check_outputs
-from tadam.cli.options import Device, Force, Json, Strict
+from tadam.cli.options import Device, Force, Json, NoCache, PhotoSize, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json, progress_bar
@@ -27,6 +27,8 @@ def fit(
             "installed by default."
         ),
     ] = None,
+    image_size: PhotoSize = None,
+    no_cache: NoCache = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
@@ -39,7 +41,7 @@ def fit(
     from tadam.classify.support import labelled
     from tadam.data.folder import SPLITS_FILE, left_out
 
-    classifier = FewShotClassifier(name, device=device)
+    classifier = FewShotClassifier(name, image_size=image_size, cache=not no_cache, device=device)
     with told() as problems, progress_bar("reading") as progress:
         files, labels = labelled(folder)
         used = [file for file in files if isinstance(file, Path)]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tadam.cli.files import check_inputs, check_outputs
-from tadam.cli.options import Device, Force, Json, Strict
+from tadam.cli.options import Device, Force, Json, NoCache, Strict
 from tadam.cli.predictions import json_rows, print_predictions, write_files
 from tadam.cli.skipped import told
 from tadam.errors import Interrupted, UserError
@@ -40,6 +40,7 @@ def predict(
             help="Use this distance, not the learnt one; implies --reject.",
         ),
     ] = None,
+    no_cache: NoCache = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
@@ -51,7 +52,7 @@ def predict(
     check_outputs(outputs, force, classifier)
     from tadam.classify.classifier import FewShotClassifier
 
-    known = FewShotClassifier.load(classifier, device=device)
+    known = FewShotClassifier.load(classifier, device=device).set_params(cache=not no_cache)
     if reject_threshold is not None:
         known.reject_threshold_, reject = reject_threshold, True
     with told() as problems, progress_bar("classifying") as progress:
