@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tadam.classify import classifier_file
 from tadam.classify.calibration import calibrated_alpha, leave_one_out, rejection_threshold
-from tadam.classify.estimator import Estimator
+from tadam.classify.fitted_support import FittedSupport
 from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
 from tadam.classify.predictions import Prediction, predictions_from
@@ -23,7 +23,7 @@ from tadam.classify.predictor import Predictor
 from tadam.classify.reading import sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.support_embedding import embed_support
-from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
+from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, shrunk, thumbnail
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import prototypes
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tadam.classify.export import Exported
 
 
-class FewShotClassifier(Estimator):
+class FewShotClassifier(FittedSupport):
     """Classifies images by a few examples of each class.
 
     Args:
@@ -68,15 +68,9 @@ class FewShotClassifier(Estimator):
         array(['day', 'night'], dtype='<U5')
     """
 
-    classes_: npt.NDArray[Any]
-    predictor_: Predictor
     reject_threshold_: float
-    support_embeddings_: npt.NDArray[np.float32]
-    support_labels_: npt.NDArray[np.int64]
-    support_pictures_: list[list[Picture]]
     model_name_: str | None
     origin_: ModelInfo | None
-    trained_alpha_: float
 
     def __init__(
         self,
@@ -102,9 +96,9 @@ class FewShotClassifier(Estimator):
         """Learns the classes of a task from its support set; forgets what it learnt before.
 
         Args:
-            images: Paths, PIL images, uint8 arrays of any sizes, an (N, H, W, C) array, or a folder
-                with a sub-folder for each class.
-            labels: The class of each image: text or numbers. Not with a folder.
+            images: Paths, PIL images, bytes, or arrays and tensors of any sizes; without labels, a
+                folder or zip with a sub-folder for each class, or a CSV or JSON-lines list.
+            labels: The class of each image: text or numbers.
             progress: Called with (images read, total images).
             problems: Gets a sentence for each image that cannot be read, which is then left out;
                 without it the first such image is an error.
@@ -183,11 +177,6 @@ class FewShotClassifier(Estimator):
         self.support_embeddings_ = z.cpu().numpy()
         self.support_labels_ = numbers
         self.support_pictures_ = pictures
-
-    @property
-    def support_thumbnails_(self) -> list[list[bytes]]:
-        """Small JPEGs of the first support images, a list for each class."""
-        return [jpegs(some) for some in self.support_pictures_]
 
     def predict(self, images: Any, *, reject: bool = False) -> npt.NDArray[Any]:
         """The label of each image, (n,).

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tadam.cli.files import check_inputs, check_outputs
+from tadam.cli.labelled_photos import LabelledPhotos, Nested, print_classes, read_labelled
 from tadam.cli.options import Device, Force, Json, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    folder: Annotated[Path, typer.Argument(help="Holds a sub-folder of images for each class.")],
+    folder: LabelledPhotos,
     output: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE.tadam", help="Where the classifier goes.")
     ],
@@ -27,6 +28,7 @@ def fit(
             "installed by default."
         ),
     ] = None,
+    nested: Nested = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
@@ -36,14 +38,10 @@ def fit(
     name = _checked(folder, output, model, force)
 
     from tadam.classify.classifier import FewShotClassifier
-    from tadam.classify.support import labelled
-    from tadam.data.folder import SPLITS_FILE, left_out
 
     classifier = FewShotClassifier(name, device=device)
     with told() as problems, progress_bar("reading") as progress:
-        files, labels = labelled(folder)
-        used = [file for file in files if isinstance(file, Path)]
-        problems += left_out(folder, [*used, folder / SPLITS_FILE])
+        files, labels = read_labelled(folder, nested, problems)
         classifier.fit(files, labels, progress=progress, problems=None if strict else problems)
     classifier.save(output)
     if as_json:
@@ -53,6 +51,7 @@ def fit(
                 "model": name,
                 "classes": classifier.classes_.tolist(),
                 "images": len(classifier.support_labels_),
+                "images_per_class": classifier.shots_.tolist(),
                 "skipped": problems,
                 "alpha": classifier.predictor_.alpha.item(),
                 "reject_threshold": classifier.reject_threshold_,
@@ -94,3 +93,4 @@ def _print(classifier: "FewShotClassifier", file: Path) -> None:
         f"{rejection}",
         soft_wrap=True,
     )
+    print_classes(classifier.classes_.tolist(), classifier.shots_.tolist())
