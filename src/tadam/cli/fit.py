@@ -7,7 +7,7 @@ import typer
 
 from tadam.cli.files import check_inputs, check_outputs
 from tadam.cli.labelled_photos import LabelledPhotos, Nested, print_classes, read_labelled
-from tadam.cli.options import Device, Force, Json, Strict
+from tadam.cli.options import Device, Force, Json, Model, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json, progress_bar
@@ -21,13 +21,7 @@ def fit(
     output: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE.tadam", help="Where the classifier goes.")
     ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A shipped model's name, a run folder or a weights file; the best one "
-            "installed by default."
-        ),
-    ] = None,
+    model: Model = None,
     nested: Nested = False,
     strict: Strict = False,
     force: Force = False,
