@@ -193,9 +193,9 @@ def test_files_that_are_not_images_by_name_are_told(
     tadam: CommandLine, fitted: Path, model: Path, tmp_path: Path
 ) -> None:
     folder = _folder(tmp_path / "mixed", "box", "disc")
-    (folder / "box" / "r.heic").touch()
+    (folder / "box" / "r.txt").touch()
     (folder / "splits.toml").touch()
-    words = f"files under {folder}: 1 without an image extension, such as r.heic"
+    words = f"files under {folder}: 1 without an image extension, such as r.txt"
     result = tadam("fit", folder, "-o", tmp_path / "new.tadam", "--model", model, "--json")
     assert json.loads(result.out)["skipped"] == [words]
     assert result.err == f"skipped: {words}\n"

@@ -98,13 +98,13 @@ def test_unused_files_are_counted_in_one_sentence(animals: Path, tmp_path: Path)
     (animals / "linked").symlink_to(animals / "cat")  # a class of its own
     assert left_out(animals, [*used, animals / "linked" / "0.png"]) == []
     (animals / "linked").unlink()
-    for name in ("r.heic", "s.heic"):
+    for name in ("r.txt", "s.txt"):
         (animals / "cat" / name).touch()
     (animals / "cat" / "z").symlink_to(tmp_path / "nothing")
     (animals / "cat" / "y.png").symlink_to(animals)
     (animals / "loose.png").touch()
     assert left_out(animals, used) == [
-        f"files under {animals}: 2 without an image extension, such as r.heic; "
+        f"files under {animals}: 2 without an image extension, such as r.txt; "
         "2 links to folders or to missing files, such as y.png; "
         "1 outside any class folder, such as loose.png"
     ]

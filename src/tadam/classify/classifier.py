@@ -15,16 +15,16 @@ from torch import Tensor
 
 from tadam.classify import classifier_file
 from tadam.classify.cached_reading import CachedReader, with_cache
-from tadam.classify.estimator import Estimator
+from tadam.classify.fitted_support import FittedSupport
 from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
-from tadam.classify.metric_fit import Expected, LeftOutAnswers, fit_metric, left_out_answers
+from tadam.classify.metric_fit import fit_metric
 from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import Reader, sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.support_embedding import embed_support
-from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, jpegs, shrunk, thumbnail
+from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, shrunk, thumbnail
 from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tadam.classify.export import Exported
 
 
-class FewShotClassifier(Estimator):
+class FewShotClassifier(FittedSupport):
     """Classifies images by a few examples of each class.
 
     Args:
@@ -72,13 +72,7 @@ class FewShotClassifier(Estimator):
         array(['day', 'night'], dtype='<U5')
     """
 
-    classes_: npt.NDArray[Any]
-    predictor_: Predictor
     reject_threshold_: float
-    expected_: Expected
-    support_embeddings_: npt.NDArray[np.float32]
-    support_labels_: npt.NDArray[np.int64]
-    support_pictures_: list[list[Picture]]
     model_name_: str | None
     origin_: ModelInfo | None
 
@@ -110,9 +104,9 @@ class FewShotClassifier(Estimator):
         """Learns the classes of a task from its support set; forgets what it learnt before.
 
         Args:
-            images: Paths, PIL images, uint8 arrays of any sizes, an (N, H, W, C) array, or a folder
-                with a sub-folder for each class.
-            labels: The class of each image: text or numbers. Not with a folder.
+            images: Paths, PIL images, bytes, or arrays and tensors of any sizes; without labels, a
+                folder or zip with a sub-folder for each class, or a CSV or JSON-lines list.
+            labels: The class of each image: text or numbers.
             progress: Called with (images read, total images).
             problems: Gets a sentence for each image that cannot be read, which is then left out;
                 without it the first such image is an error.
@@ -195,11 +189,6 @@ class FewShotClassifier(Estimator):
         reader = reader_of(self.predictor_.preprocess, small, self.predictor_.network)
         return with_cache(reader, self.predictor_, self.origin_ if self.cache else None)
 
-    @property
-    def support_thumbnails_(self) -> list[list[bytes]]:
-        """Small JPEGs of the first support images, a list for each class."""
-        return [jpegs(some) for some in self.support_pictures_]
-
     def predict(self, images: Any, *, reject: bool = False) -> npt.NDArray[Any]:
         """The label of each image, (n,).
 
@@ -253,15 +242,6 @@ class FewShotClassifier(Estimator):
         answers = answer(self.predictor_, until(stop, batches) if stop else batches)
         strange = answers.strange(self.reject_threshold_) & reject
         return predictions_from(answers, found, self.classes_, strange, unknown)
-
-    def leave_one_out(self) -> LeftOutAnswers:
-        """The answer for each support image as if it had not been in the support set."""
-        self._check_fitted()
-        z, numbers = (
-            torch.from_numpy(self.support_embeddings_),
-            torch.from_numpy(self.support_labels_),
-        )
-        return left_out_answers(self.predictor_.metric, z, numbers)
 
     def score(self, images: Any, labels: Any = None) -> float:
         """Share of the images whose label is predicted; a folder brings its labels along."""

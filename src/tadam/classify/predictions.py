@@ -2,14 +2,13 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tadam.classify.inference import Answers
-from tadam.classify.reading import ImageSource
+from tadam.classify.reading import ImageSource, path_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def predictions_from(
     labels = classes[answers.best].tolist()
     return [
         Prediction(
-            path=str(image) if isinstance(image := images[row], Path) else None,
+            path=path_of(images[row]),
             label=unknown if strange[i] else labels[i],
             probabilities=answers.probabilities[i],
             strangeness=float(answers.strangeness[i]),

@@ -14,8 +14,18 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from tadam.data.decode import Pixels, decode_upright, upright
+from tadam.classify.memory_images import (
+    FloatPixels,
+    batch,
+    encoded,
+    is_encoded,
+    upright_pixels,
+    whole_pixels,
+)
+from tadam.data.decode import Pixels, decode_upright, decode_upright_bytes, upright
+from tadam.data.encoded import Encoded
 from tadam.data.folder import image_files
+from tadam.data.photo_zip import zipped_photos
 from tadam.errors import UserError
 from tadam.system.progress import Progress
 
@@ -28,62 +38,63 @@ _MOST_THREADS = 8
 _RUN_AT_ONCE = 4
 
 #: What a user may give as one image.
-ImageSource = Path | Image.Image | Pixels
+ImageSource = Path | Image.Image | Pixels | Encoded
 
 
 def sources(images: Any) -> list[ImageSource]:
-    """The single images that `images` means; nothing is read yet.
+    """The single images that `images` means; no file is read yet.
 
     Args:
-        images: A path, a folder (all images below it), a PIL image, a uint8 array (H, W),
-            (H, W, C) or (N, H, W, C), or any sequence of paths, PIL images and arrays of one image.
+        images: A path, a folder or a zip (all images in it), a PIL image, the bytes of an image
+            file or an open one, an array or tensor of pixels, or any sequence of these. Pixels are
+            (H, W), (H, W, C) or (C, H, W), or N such; uint8, or floats from 0 to 1 or 0 to 255.
     """
     if isinstance(images, (str, os.PathLike)):
-        path = Path(images)
-        found = image_files(path) if path.is_dir() else [path]
-        if not found:
-            raise UserError(f"there are no images below {path}: check the path")
-        return list(found)
+        return _files(Path(images))
     if isinstance(images, Image.Image):
         return [images]
-    if isinstance(images, np.ndarray) and images.ndim > 1:
-        single = images.ndim == 2 or (images.ndim == 3 and images.shape[-1] in (1, 3, 4))
-        images = images[None] if single else images
+    if is_encoded(images):
+        return [encoded(images, 0)]
     try:
-        listed = list(images)
+        listed = list(batch(images))
     except TypeError:
         raise UserError(
-            f"images must be paths, PIL images or uint8 arrays, got {type(images).__name__}"
+            f"images must be paths, PIL images, bytes or arrays, got {type(images).__name__}"
         ) from None
     if not listed:
         raise UserError("there are no images: give at least one")
-    return [_source(image, number) for number, image in enumerate(listed)]
+    return whole_pixels([_source(image, number) for number, image in enumerate(listed)])
 
 
-def _source(image: Any, number: int) -> ImageSource:
+def _files(path: Path) -> list[ImageSource]:
+    if path.suffix.lower() == ".zip" and path.is_file():
+        return [photo for _, photo in zipped_photos(path)]
+    found = image_files(path) if path.is_dir() else [path]
+    if not found:
+        raise UserError(f"there are no images below {path}: check the path")
+    return list(found)
+
+
+def _source(image: Any, number: int) -> ImageSource | FloatPixels:
     if isinstance(image, (str, os.PathLike)):
         return Path(image)
-    if isinstance(image, Image.Image):
+    if isinstance(image, (Image.Image, Encoded)):
         return image
-    array = np.asarray(image)
-    if array.dtype != np.uint8:
-        raise UserError(
-            f"image {number} is an array of {array.dtype}: give uint8 pixels from 0 to 255, a path "
-            "or a PIL image"
-        )
-    if array.ndim == 2:
-        array = array[:, :, None]
-    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or not array.size:
-        raise UserError(
-            f"image {number} is an array of shape {array.shape}: an image is (H, W) or (H, W, C) "
-            "with 1, 3 or 4 channels"
-        )
-    return array
+    return encoded(image, number) if is_encoded(image) else upright_pixels(image, number)
 
 
 def name_of(source: ImageSource, number: int) -> str:
     """What to call an image in a sentence."""
+    if isinstance(source, Encoded):
+        return source.name
     return str(source) if isinstance(source, Path) else f"image {number}"
+
+
+def path_of(source: ImageSource) -> str | None:
+    """Where an image is; None for one that is in memory."""
+    if isinstance(source, Encoded):
+        return source.path
+    return str(source) if isinstance(source, Path) else None
 
 
 def read(source: ImageSource, number: int, size: int, channels: int) -> Pixels:
@@ -97,6 +108,8 @@ def read(source: ImageSource, number: int, size: int, channels: int) -> Pixels:
     """
     if isinstance(source, Path):
         pixels = decode_upright(source, size)
+    elif isinstance(source, Encoded):
+        pixels = decode_upright_bytes(source.read(), source.name, size)
     elif isinstance(source, Image.Image):
         pixels = upright(source, name_of(source, number))
     elif source.shape[2] == 4:

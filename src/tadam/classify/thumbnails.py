@@ -17,17 +17,19 @@ from tadam.errors import UserError
 #: Support images per class whose pictures are kept for reports.
 THUMBNAILS = 8
 THUMBNAIL_SIDE = 96
+#: Side of the pictures in reports, which are not kept in a classifier's file.
+REPORT_SIDE = 192
 
 #: Pixels, (H, W, 1 or 3), or a JPEG of them, made only when it is needed.
 Picture = Pixels | bytes
 
 
-def shrunk(pixels: Pixels) -> Pixels:
+def shrunk(pixels: Pixels, side: int = THUMBNAIL_SIDE) -> Pixels:
     """A small copy of an image, (H, W, 1 or 3)."""
-    if max(pixels.shape) <= THUMBNAIL_SIDE:
+    if max(pixels.shape) <= side:
         return pixels.copy()
     image = _image(pixels)
-    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    image.thumbnail((side, side))
     return np.asarray(image).reshape(image.height, image.width, -1)
 
 
@@ -38,8 +40,8 @@ def _jpeg(pixels: Pixels) -> bytes:
 
 
 def thumbnail(pixels: Pixels) -> bytes:
-    """A small JPEG of an image, (H, W, 1 or 3)."""
-    return _jpeg(shrunk(pixels))
+    """A small JPEG of an image, (H, W, 1 or 3), for a report."""
+    return _jpeg(shrunk(pixels, REPORT_SIDE))
 
 
 def _image(pixels: Pixels) -> Image.Image:

@@ -13,6 +13,8 @@ from rich.console import Console
 
 from tadam.cli.bench import bench
 from tadam.cli.cache import cache_app
+from tadam.cli.check import check
+from tadam.cli.classifier_files import add, info, remove
 from tadam.cli.data import data_app
 from tadam.cli.evaluate import evaluate
 from tadam.cli.export import export
@@ -39,7 +41,8 @@ app.add_typer(data_app, name="data")
 app.add_typer(cache_app, name="cache")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
-for command in (fit, predict, evaluate, export, demo, train, recipes, settings, bench):
+_PHOTOS = (fit, check, predict, evaluate, add, remove, info, export)
+for command in (*_PHOTOS, demo, train, recipes, settings, bench):
     app.command()(command)
 
 

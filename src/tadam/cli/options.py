@@ -28,6 +28,13 @@ DataDir = Annotated[
         help=f"Where data sets are; else ${DATA_VARIABLE}, else your cache folder.",
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="A shipped model's name, a run folder or a weights file; the best one "
+        "installed by default."
+    ),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 PhotoSize = Annotated[
     int | None,

@@ -30,14 +30,14 @@ def predict(
         int | None, typer.Option(metavar="N", min=1, help="List the N most probable classes.")
     ] = None,
     reject: Annotated[
-        bool, typer.Option("--reject", help="Answer 'unknown' for an image far from every class.")
+        bool, typer.Option("--reject", help="Answer 'unknown' for an image unlike every class.")
     ] = False,
     reject_threshold: Annotated[
         float | None,
         typer.Option(
             metavar="X",
             min=0.0,
-            help="Use this distance, not the learnt one; implies --reject.",
+            help="Reject what is stranger than this; 1 by default. Implies --reject.",
         ),
     ] = None,
     no_cache: NoCache = False,

@@ -30,7 +30,7 @@ def members(path: Path) -> Iterator[Member]:
 
 
 def _zip_members(path: Path) -> Iterator[Member]:
-    with _reading(path), zipfile.ZipFile(path) as archive:
+    with reading_archive(path), zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             is_link = stat.S_ISLNK(info.external_attr >> 16)
             _check(path, info.filename, info.file_size, is_link)
@@ -39,7 +39,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
 
 
 def _tar_members(path: Path) -> Iterator[Member]:
-    with _reading(path), tarfile.open(path, "r|*") as archive:
+    with reading_archive(path), tarfile.open(path, "r|*") as archive:
         for info in archive:
             is_link = not (info.isreg() or info.isdir())  # devices are refused too
             _check(path, info.name, info.size, is_link)
@@ -48,14 +48,17 @@ def _tar_members(path: Path) -> Iterator[Member]:
                 yield Member(info.name, _guarded(path, file.read))
 
 
-def _check(path: Path, name: str, size: int, is_link: bool) -> None:
-    wrong = None
+def why_refused(name: str, size: int, is_link: bool, most: int) -> str | None:
+    """What is wrong with a member that is not to be read, judged before reading it."""
     if ".." in re.split(r"[/\\]", name) or re.match(r"[/\\]|[A-Za-z]:", name):
-        wrong = "a member that would escape its folder"
-    elif is_link:
-        wrong = "a link"
-    elif size > MAX_MEMBER:
-        wrong = f"a member of {size / 2**20:,.0f} MB"
+        return "a member that would escape its folder"
+    if is_link:
+        return "a link"
+    return f"a member of {size / 2**20:,.0f} MB" if size > most else None
+
+
+def _check(path: Path, name: str, size: int, is_link: bool) -> None:
+    wrong = why_refused(name, size, is_link, MAX_MEMBER)
     if wrong:
         raise UserError(
             f"{path} contains {wrong}, {name!r}: it is not the published file; download it again "
@@ -65,14 +68,14 @@ def _check(path: Path, name: str, size: int, is_link: bool) -> None:
 
 def _guarded(path: Path, read: Callable[[], bytes]) -> Callable[[], bytes]:
     def guarded() -> bytes:
-        with _reading(path):
+        with reading_archive(path):
             return read()
 
     return guarded
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading_archive(path: Path, remedy: str = "delete it and download it again") -> Iterator[None]:
     """Turns the exceptions a damaged archive raises into one sentence."""
     try:
         yield
@@ -89,6 +92,4 @@ def _reading(path: Path) -> Iterator[None]:
     ) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{path} cannot be opened: {error.strerror}") from None
-        raise UserError(
-            f"{path} is damaged or truncated: delete it and download it again"
-        ) from None
+        raise UserError(f"{path} is damaged or truncated: {remedy}") from None

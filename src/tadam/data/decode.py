@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
+from tadam.data.heic import HEIC_ENDINGS, HEIC_FORMAT, is_heic, require_heic
 from tadam.errors import UserError
 
 Pixels = npt.NDArray[np.uint8]
@@ -23,7 +24,7 @@ Pixels = npt.NDArray[np.uint8]
 #: Part of every cache key; goes up when a change to decoding changes pixels.
 DECODER_VERSION = 2
 #: File extensions to look for in a folder.
-EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+EXTENSIONS = HEIC_ENDINGS | {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
 #: Formats we read, whatever the file name. Pillow knows more, and runs other programs for some.
 #: JPEG covers MPO, which two-lens cameras write.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
@@ -91,6 +92,11 @@ def decode_bytes(content: bytes, name: str, size: int) -> Pixels:
     return _decoded(io.BytesIO(content), name, size, partial(_square, size=size))
 
 
+def decode_upright_bytes(content: bytes, name: str, size: int) -> Pixels:
+    """Like `decode_upright`, for an image already in memory; `name` appears in errors."""
+    return _decoded(io.BytesIO(content), name, size, _whole)
+
+
 def decode_into(
     out: Pixels,
     jobs: Iterable[tuple[int, Callable[[], Pixels]]],
@@ -135,7 +141,7 @@ def _check_file(path: Path) -> None:
 def _decoded(
     source: Path | io.BytesIO, name: str, size: int, finish: Callable[[Image.Image], Pixels]
 ) -> Pixels:
-    with _one_sentence(name), Image.open(source, formats=_FORMATS) as image:
+    with _one_sentence(name), _opened(source, name) as image:
         if image.width * image.height > MAX_PIXELS:
             raise Image.DecompressionBombError
         # A progressive JPEG occupies its full memory whatever scale it is decoded at.
@@ -144,6 +150,16 @@ def _decoded(
         if not alone and not _is_large(image):
             return finish(image)
         return _one_thread.submit(_finish_and_free, finish, image).result()
+
+
+def _opened(source: Path | io.BytesIO, name: str) -> Image.Image:
+    try:
+        return Image.open(source, formats=_FORMATS)
+    except UnidentifiedImageError:
+        if not is_heic(source):
+            raise
+        require_heic(name)
+        return Image.open(source, formats=(HEIC_FORMAT,))
 
 
 def _finish_and_free(finish: Callable[[Image.Image], Pixels], image: Image.Image) -> Pixels:
@@ -179,7 +195,7 @@ def _one_sentence(name: str) -> Iterator[None]:
         raise UserError(
             f"{name} has more than {MAX_PIXELS:,} pixels: scale it down first"
         ) from None
-    except MemoryError:
+    except (MemoryError, UserError):
         raise
     except Exception as error:
         # Decoders raise nearly anything for damaged files; only the system's errors have an errno.

@@ -87,7 +87,7 @@ class _Page:
             p if p.path else replace(p, path=f"image {number}")
             for number, p in enumerate(predictions, start=1)
         ]
-        self.unknown = sorted((p for p in self.all if p.unknown), key=lambda p: -p.distance)
+        self.unknown = sorted((p for p in self.all if p.unknown), key=lambda p: -p.strangeness)
         self.uncertain = sorted(filter(uncertain, self.all), key=_odds)
         self.of_class: list[list[Prediction]] = [[] for _ in self.names]
         for p in sorted(self.all, key=lambda p: p.confidence):
@@ -129,7 +129,7 @@ class _Page:
         name, file = self.names[answer], str(p.path)
         sure = escape(f"{name} {_percent(p.confidence)}")
         if p.unknown:
-            text = f"most like {escape(name)}, distance {p.distance:.2g}"
+            text = f"most like {escape(name)}, strangeness {p.strangeness:.2g}"
         elif uncertain(p):
             other = f"{self.names[second]} {_percent(float(p.probabilities[second]))}"
             text = f"{sure}, or {escape(other)}"
