@@ -46,6 +46,12 @@ class FittedSupport(Estimator):
         """Small JPEGs of the first support images, a list for each class."""
         return [jpegs(some) for some in self.support_pictures_]
 
+    @torch.no_grad()
+    def standardised(self, z: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Embeddings as the metric compares them, (N, D)."""
+        metric = self.predictor_.metric
+        return np.asarray(metric.standardised(torch.from_numpy(z).to(metric.weight.device)).cpu())
+
     def leave_one_out(self) -> LeftOutAnswers:
         """Classifies each support image as if it had not been in the support set."""
         self._check_fitted()

@@ -111,9 +111,9 @@ class _Page:
                 section(
                     "None of these",
                     self._tiles(self.unknown, _UNKNOWN),
-                    f"{_images(len(self.unknown)).capitalize()} farther than "
-                    f"{self.classifier.reject_threshold_:.3g} from every class, farthest first, "
-                    "each with the class it resembles most.",
+                    f"{_images(len(self.unknown)).capitalize()} unlike every class, strangest "
+                    "first, each with the class it resembles most. A typical image of your classes "
+                    f"has strangeness 0; the limit is {self.classifier.reject_threshold_:.3g}.",
                 )
             )
         sections += [section("How many of each", self._counts()), self._map(), self._classes()]
@@ -173,14 +173,19 @@ class _Page:
         )
 
     def _map(self) -> str:
-        c = self.classifier.predictor_.prototypes.cpu().numpy()
-        z = self.classifier.support_embeddings_
+        z = self.classifier.standardised(self.classifier.support_embeddings_)
+        c = np.stack(
+            [z[self.classifier.support_labels_ == k].mean(0) for k in range(len(self.names))]
+        )
         shown = _evenly(len(self.all), _MOST_POINTS)
         support = _evenly(len(z), _MOST_POINTS)
         chosen = [self.all[i] for i in shown]
-        images = np.stack([p.embedding for p in chosen]) if chosen else c[:0]
-        unit = self.classifier.predictor_.distance == "cosine"
-        drawing = Map(self.names, self.colours, np.concatenate([c, z[support], images]), unit)
+        images = (
+            self.classifier.standardised(np.stack([p.embedding for p in chosen]))
+            if chosen
+            else c[:0]
+        )
+        drawing = Map(self.names, self.colours, np.concatenate([c, z[support], images]), False)
         titles = [f"{Path(str(p.path)).name}: {p.label}, {_percent(p.confidence)}" for p in chosen]
         drawing.images(images, [None if p.unknown else p.nearest for p in chosen], titles)
         drawing.support(z[support], self.classifier.support_labels_[support].tolist())
