@@ -26,7 +26,8 @@ _STYLE = """
 .curve .dashed { stroke-dasharray: 6 5; } .curve circle { fill: var(--accent); }
 .curve .range { stroke: var(--accent); stroke-width: 2px; opacity: 0.6; }
 .curve .grid { stroke: var(--line); }
-@media (max-width: 600px) { .curve text { font-size: 22px; } }
+@media (max-width: 600px) { .curve text { font-size: 22px; }
+  .group .tile { width: calc(50% - 6px); } .classes :is(th, td):nth-child(4) { display: none; } }
 """
 
 
@@ -130,7 +131,7 @@ class _Page:
             lead += (
                 f" {count} of the classes {'has' if count == 1 else 'have'} fewer than 5 photos."
             )
-        table = f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+        table = f'<div class="scroll classes"><table>{head}{"".join(rows)}</table></div>'
         return section("Classes", table, lead)
 
     def _confused(self) -> str:
