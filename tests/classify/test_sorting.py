@@ -219,7 +219,7 @@ def test_a_link_is_copied_but_not_moved(photos: list[Prediction], tmp_path: Path
 )
 def test_a_list_that_is_none_is_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.jsonl").write_text(text)
-    with pytest.raises(UserError, match=r"is not a list that --copy-to or --move-to wrote"):
+    with pytest.raises(UserError, match=r"is not a list that `copy_to` or `move_to` wrote"):
         undo_sorting(tmp_path / "x.jsonl", [])
 
 

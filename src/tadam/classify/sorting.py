@@ -247,7 +247,7 @@ def _read_list(record: Path) -> tuple[dict[str, Any], list[Filing]]:
         raise UserError(f"{record} cannot be opened: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(
-            f"{record} is not a list that --copy-to or --move-to wrote: name the "
+            f"{record} is not a list that `copy_to` or `move_to` wrote: name the "
             f"{_LIST}.jsonl in the folder they sorted into"
         ) from None
     return head, filings
