@@ -23,6 +23,7 @@ from tadam.cli.predict import predict
 from tadam.cli.reproduce import reproduce_app
 from tadam.cli.settings import settings
 from tadam.cli.sort_photos import undo
+from tadam.cli.suggest import suggest
 from tadam.cli.sweep import sweep_app
 from tadam.cli.train import demo, recipes, train
 from tadam.cli.typer_app import App
@@ -40,7 +41,7 @@ app = App(
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
-_PHOTOS = (fit, check, predict, undo, evaluate, add, remove, info, export)
+_PHOTOS = (fit, check, predict, undo, evaluate, suggest, add, remove, info, export)
 for command in (*_PHOTOS, demo, train, recipes, settings, bench):
     app.command()(command)
 

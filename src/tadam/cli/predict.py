@@ -55,7 +55,7 @@ def predict(
     if reject_threshold is not None:
         known.reject_threshold_, reject = reject_threshold, True
     with told() as problems, progress_bar("classifying") as progress:
-        images = _images(paths, problems)
+        images = photos_in(paths, problems)
         left_out = len(problems)
         with interruption() as stopped:
             predictions = known.classify(
@@ -106,7 +106,7 @@ def _sorted_and_written(
     return result
 
 
-def _images(paths: list[Path], problems: list[str]) -> list[Path]:
+def photos_in(paths: list[Path], problems: list[str]) -> list[Path]:
     """The images that the paths mean; what a folder has besides goes to `problems`."""
     from tadam.data.folder import image_files, left_out
 
