@@ -1,5 +1,7 @@
 """The registry: a name leads to the file of that name, and to nothing outside its package."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +17,16 @@ class _Settings:
 
 
 def test_every_backbone_is_found_by_the_name_of_its_file() -> None:
-    assert BACKBONES.names() == ["conv4", "efficientnet_lite0", "pixels", "resnet12"]
+    files = {"efficientnet_lite0": "efficientnet_lite", "efficientnet_lite2": "efficientnet_lite"}
+    assert BACKBONES.names() == ["conv4", *files, "pixels", "resnet12"]
     for name in BACKBONES.names():
-        assert BACKBONES.find(name).__module__ == f"tadam.nn.backbones.{name}"
+        assert BACKBONES.find(name).__module__ == f"tadam.nn.backbones.{files.get(name, name)}"
         assert BACKBONES.settings(name)().name == name
+
+
+def test_a_file_may_hold_several_whose_names_begin_with_its_own() -> None:
+    fresh = "from tadam.registry import BACKBONES; BACKBONES.find('efficientnet_lite2')"
+    subprocess.run([sys.executable, "-c", fresh], check=True)
 
 
 def test_a_class_is_registered_with_its_settings() -> None:

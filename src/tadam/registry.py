@@ -1,6 +1,7 @@
 """Finds methods and backbones by the names that recipes use.
 
-A method or backbone is one file of that name in its package. The file registers its class together
+A method or backbone is one file of that name in its package, or of the name's beginning if the file
+holds several (`efficientnet_lite` for `efficientnet_lite0`). The file registers its class together
 with the dataclass of its settings, and nothing else has to know about it. It is imported when a
 recipe first names it, so that reading settings does not load every network there is.
 """
@@ -72,9 +73,11 @@ class Registry:
 
     def _entry(self, name: str) -> tuple[Any, Any]:
         # Only files of the package are imported: a name may come from an untrusted file.
-        if name not in self._entries and name in self._modules():
+        for module in self._modules() if name not in self._entries else ():
+            if not name.startswith(module):
+                continue
             try:
-                importlib.import_module(f"{self._package}.{name}")
+                importlib.import_module(f"{self._package}.{module}")
             except ImportError as error:
                 raise UserError(f"{self.kind} {name!r} cannot be loaded: {error}") from None
         if name not in self._entries:

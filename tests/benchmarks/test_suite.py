@@ -13,7 +13,16 @@ import pytest
 from rich.console import Console
 
 from tadam import native
-from tadam.benchmarks import evaluation, inference, network, prediction, startup, steps, suite
+from tadam.benchmarks import (
+    evaluation,
+    inference,
+    network,
+    photos_speed,
+    prediction,
+    startup,
+    steps,
+    suite,
+)
 from tadam.benchmarks.results import Measurement, Report, read_report
 from tadam.benchmarks.suite import PARTS, Plan, as_shares, quick_plan, trials
 from tadam.benchmarks.tables import machine_line, tables
@@ -37,6 +46,7 @@ PLAN = Plan(
     memory=(TINY,),
     test_classes=3,
     test_queries=6,
+    photos=3,
 )
 
 
@@ -63,8 +73,12 @@ class Here:
 @pytest.fixture(scope="module")
 def report() -> Report:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluation, inference, network, prediction, steps, suite):
+        for module in (evaluation, inference, network, photos_speed, prediction, steps, suite):
             patch.setattr(module, "Worker", Here)
+        patch.setattr(photos_speed, "_CLASSES", 2)
+        patch.setattr(photos_speed, "_SHOTS", 1)
+        patch.setattr(photos_speed, "_SIDES", (64, 48))
+        patch.setattr(photos_speed, "_busy_neighbour", nullcontext)
         patch.setattr(inference, "installed", lambda: True)  # onnxruntime has its own test
         patch.setattr(inference, "export", lambda *arguments: None)
         patch.setattr(

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from tadam import FewShotClassifier, RunFailed, UserError
 from tadam.models.modelfile import save_model
 from tadam.nn.backbone import Backbone
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.film import Film
@@ -507,6 +507,7 @@ def test_the_constructor_only_stores_its_arguments() -> None:
         "model": backbone,
         "alpha": 2.0,
         "reject_threshold": 0.5,
+        "image_size": None,
         "device": "cpu",
     }
     assert classifier.get_params() == vars(classifier)
@@ -678,3 +679,31 @@ def test_python_is_warned_of_a_default_model_that_is_worse_for_want_of_an_extra(
     assert told[0].filename == __file__
     with warnings.catch_warnings(action="error"):
         FewShotClassifier("fc100").fit(images, labels)
+
+
+def test_an_image_size_of_ones_own_is_what_the_network_sees_and_the_file_keeps(
+    tmp_path: Path,
+) -> None:
+    images, labels = blobs(2, 3)
+    classifier = FewShotClassifier("fc100", image_size=48).fit(images, labels)
+    assert classifier.predictor_.image_size == 48
+    expected = classifier.predict_proba(images)
+    assert not np.allclose(
+        expected, FewShotClassifier("fc100").fit(images, labels).predict_proba(images)
+    )
+    classifier.save(tmp_path / "c.tadam")
+    loaded = FewShotClassifier.load(tmp_path / "c.tadam")
+    assert (loaded.image_size, loaded.predictor_.image_size) == (48, 48)
+    np.testing.assert_allclose(loaded.predict_proba(images), expected, atol=1e-6)
+
+
+def test_an_image_size_that_cannot_be_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    images, labels = blobs(2, 3)
+    cases: list[tuple[Any, Any, str]] = [
+        ("fc100", 8, "`image_size` must be a whole number from 16 to 1024, got 8"),
+        ("fc100", 20.5, "from 16 to 1024, got 20.5"),
+        (Colours(), 48, "build the backbone with the size you want"),
+    ]
+    for model, size, words in cases:
+        classifier = FewShotClassifier(model, image_size=size)
+        assert words in refusal(partial(classifier.fit, images, labels))

@@ -22,7 +22,7 @@ from tadam.classify.predictor import Predictor
 from tadam.errors import RunFailed, UserError
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.conv4 import Conv4
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.conv_unit import initialise_convolutions

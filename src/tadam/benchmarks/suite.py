@@ -6,7 +6,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from tadam import native
-from tadam.benchmarks import evaluation, inference, network, prediction, startup, steps
+from tadam.benchmarks import (
+    evaluation,
+    inference,
+    network,
+    photos_speed,
+    prediction,
+    startup,
+    steps,
+)
 from tadam.benchmarks.gemm import gemm_gflops
 from tadam.benchmarks.results import SHARE, TIMES, Measurement, Report
 from tadam.benchmarks.worker import Worker
@@ -17,6 +25,7 @@ from tadam.system.machine import machine
 PARTS = (
     *("gemm", "step", "data", "evaluation", "inference", "prediction", "scaling", "memory"),
     "startup",
+    "photos",
 )
 _SIZES = {
     "way": (5, 10, 20),
@@ -48,6 +57,7 @@ class Plan:
         memory: Steps whose memory is measured.
         test_classes: Classes in the evaluation store; FC100's test split has 20.
         test_queries: Queries per evaluated task.
+        photos: JPEG files to classify.
     """
 
     threads: int
@@ -64,6 +74,7 @@ class Plan:
     memory: tuple[Setup, ...] = _MEMORY
     test_classes: int = 20
     test_queries: int = 100
+    photos: int = 96
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -126,6 +137,7 @@ def trials(plan: Plan) -> list[Trial]:
         where = f"memory, width {setup.width}, {setup.image_size} pixels"
         add("memory", where, steps.memory, setup, threads)
     add("startup", "startup", startup.measure, plan.rounds)
+    add("photos", "photos", photos_speed.measure, threads, *turns, plan.photos)
     found.sort(key=lambda trial: PARTS.index(trial.part))
     return [trial for trial in found if trial.part in plan.parts]
 

@@ -14,6 +14,7 @@ from tadam.benchmarks.targets import (
     INFERENCE,
     MEMORY,
     MEMORY_TARGETS,
+    PHOTOS_TARGETS,
     SHARES,
     STARTUP_TARGETS,
     STEP_NATIVE,
@@ -56,6 +57,10 @@ def tables(report: Report) -> Iterator[Table | str]:
         if m.name == MEMORY:
             target = MEMORY_TARGETS.get(m.setting)
             yield f"{m.name}, {m.setting}: {m.text}" + (f", target {target:g} GB" if target else "")
+        if m.name in PHOTOS_TARGETS:
+            rates = {k.partition("_")[0]: v for k, v in m.raw.items() if k.endswith("_per_second")}
+            shown = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items())
+            yield f"{m.name}: {m.text}, target {PHOTOS_TARGETS[m.name]:g}x (photos/s: {shown})"
         if m.name in STARTUP_TARGETS:
             yield f"{m.name}: {m.text}, target {STARTUP_TARGETS[m.name]:g} s"
     yield from dict.fromkeys(f"{m.name}: {m.note}" for m in report.measurements if m.note)

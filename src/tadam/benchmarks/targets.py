@@ -12,6 +12,9 @@ PREDICTION = "prediction vs one by one"
 FIT = "fit / pass over its images"
 STEP_SHARE = "step / GEMM rate"
 MEMORY = "peak memory of training"
+PHOTOS_LOOP = "photos to CSV vs an onnxruntime loop"
+PHOTOS_READING = "reading photos vs reading and classifying them"
+PHOTOS_BUSY = "photos to CSV beside a busy process vs alone"
 IMPORT = "import of tadam's classifier, beyond torch"
 HELP = "tadam --help"
 
@@ -34,6 +37,9 @@ TARGETS: dict[str, dict[int, float]] = {
 
 #: Most gigabytes a step may need, by setting.
 MEMORY_TARGETS = {"width 64, 84x84": 6.0}
+
+#: Least acceptable speed with photos; with one more busy process than cores, half is its share.
+PHOTOS_TARGETS = {PHOTOS_LOOP: 1.0, PHOTOS_READING: 1.5, PHOTOS_BUSY: 0.5}
 
 #: Longest acceptable wait, in seconds.
 STARTUP_TARGETS = {IMPORT: 0.2, HELP: 1.0}

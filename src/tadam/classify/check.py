@@ -13,8 +13,8 @@ import numpy as np
 
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.duplicates import Fingerprint, duplicate_groups, fingerprints
-from tadam.classify.fitted_support import LeftOutAnswers
 from tadam.classify.learning_curve import CurvePoint, Trend, learning_curve, trend
+from tadam.classify.metric_fit import LeftOutAnswers
 from tadam.classify.reading import ImageSource, name_of
 from tadam.system.progress import Progress
 
@@ -246,7 +246,7 @@ def _mislabelled(
 
 
 def _odd(answers: LeftOutAnswers, paths: list[str], names: list[str]) -> list[OddPhoto]:
-    scores = answers.unknown_scores
+    scores = answers.strangeness
     if not np.isfinite(scores).any():
         return []
     middle = np.nanmedian(scores)

@@ -14,19 +14,20 @@ import torch
 from torch import Tensor
 
 from tadam.classify import classifier_file
-from tadam.classify.calibration import calibrated_alpha, leave_one_out, rejection_threshold
+from tadam.classify.cached_reading import CachedReader, with_cache
 from tadam.classify.fitted_support import FittedSupport
 from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
+from tadam.classify.metric_fit import fit_metric
 from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import sources
+from tadam.classify.reading import Reader, sources
 from tadam.classify.support import class_numbers, labelled
 from tadam.classify.support_embedding import embed_support
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, shrunk, thumbnail
+from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
-from tadam.metric import prototypes
 from tadam.models.modelfile import ModelInfo
 from tadam.models.resolve import model_name, resolve_model
 from tadam.nn.backbone import Backbone
@@ -43,21 +44,24 @@ class FewShotClassifier(FittedSupport):
     Args:
         model: A shipped model's name, a run folder, a `.safetensors` file, a `Tadam`, or a
             `Backbone` of one's own; None for the best one that is installed.
-        alpha: Scale of the distances; None adapts the model's own to the support set.
-        reject_threshold: Cosine distance (0 to 4) from the nearest prototype beyond which
-            `reject=True` answers "none of these"; None takes it from the support set.
+        alpha: Scale of the logits; None estimates it from the support set.
+        reject_threshold: Strangeness beyond which `reject=True` answers "none of these"; None for
+            1, the limit that the support set sets.
+        image_size: Side in pixels of the squares that the network looks at; None for the model's
+            own.
+        cache: Keep embeddings of image files in the user's cache folder, for the next time.
         device: auto, cpu, cuda or mps.
 
     Attributes:
         classes_: The labels, sorted, (K,).
         predictor_: The network that is left once the task is settled; what gets exported.
         reject_threshold_: The threshold in use.
-        support_embeddings_: (N, D), what the prototypes are the means of.
+        expected_: What the support set says about "none of these".
+        support_embeddings_: (N, D), what the metric is estimated from.
         support_labels_: Their classes as places in `classes_`, (N,).
         support_pictures_: The first support images of each class, small: pixels or JPEGs.
         model_name_: The name or path of the model; None for one that was given as an object.
         origin_: The recipe behind the network; None for one that was given as an object.
-        trained_alpha_: The model's own alpha.
 
     Examples:
         >>> import numpy as np
@@ -78,11 +82,15 @@ class FewShotClassifier(FittedSupport):
         *,
         alpha: float | None = None,
         reject_threshold: float | None = None,
+        image_size: int | None = None,
+        cache: bool = False,
         device: str = "auto",
     ) -> None:
         self.model = model
         self.alpha = alpha
         self.reject_threshold = reject_threshold
+        self.image_size = image_size
+        self.cache = cache
         self.device = device
 
     def fit(
@@ -108,12 +116,10 @@ class FewShotClassifier(FittedSupport):
         classes = class_array(given)
         if len(classes) < 2:
             raise UserError(f"there is only one class, {given[0]!r}: a classifier needs at least 2")
-        model, origin = resolve_model(self.model, choose_device(self.device))
-        alpha = model.metric.alpha.item()
-        support = embed_support(model, found, given, classes, progress, problems)
-        self._settle(
-            support.predictor, alpha, classes, support.z, support.numbers, support.pictures
-        )
+        model, origin = resolve_model(self.model, choose_device(self.device), self.image_size)
+        known = origin if self.cache else None
+        support = embed_support(model, found, given, classes, progress, problems, known)
+        self._settle(support.predictor, classes, support.z, support.numbers, support.pictures)
         self.model_name_, self.origin_ = model_name(self.model), origin
         return self
 
@@ -127,8 +133,8 @@ class FewShotClassifier(FittedSupport):
     ) -> Self:
         """Adds examples of old or new classes, without the images that were learnt from before.
 
-        The network stays conditioned on the task as it was at `fit`; prototypes, alpha and the
-        threshold are computed anew from all examples. The arguments are those of `fit`.
+        The network stays conditioned on the task as it was at `fit`; the metric is
+        estimated anew from all examples. The arguments are those of `fit`.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(images, labels, progress=progress, problems=problems)
@@ -137,7 +143,7 @@ class FewShotClassifier(FittedSupport):
         old = self.classes_[self.support_labels_].tolist()
         plain_labels([*old[:1], *given], 1 + len(given))  # of one kind with the old ones
         classes = class_array([*old, *given])
-        batches = reader_of(self.predictor_.preprocess, shrunk).batches(found, progress, problems)
+        batches = self._reader(shrunk).batches(found, progress, problems)
         rows, z, new = embed(self.predictor_.network, batches)
         numbers = class_numbers([*old, *(given[row] for row in rows)], classes)
         pictures = by_class(new, numbers[len(old) :], len(classes))
@@ -146,13 +152,12 @@ class FewShotClassifier(FittedSupport):
             pictures[place] = (kept + pictures[place])[:THUMBNAILS]
         known = torch.from_numpy(self.support_embeddings_).to(z.device)
         z = torch.cat([known, z])
-        self._settle(self.predictor_, self.trained_alpha_, classes, z, numbers, pictures)
+        self._settle(self.predictor_, classes, z, numbers, pictures)
         return self
 
     def _settle(
         self,
         predictor: Predictor,
-        trained_alpha: float,
         classes: npt.NDArray[Any],
         z: Tensor,
         numbers: npt.NDArray[np.int64],
@@ -164,42 +169,48 @@ class FewShotClassifier(FittedSupport):
         """
         if not z.isfinite().all():
             raise RunFailed("the model's embeddings are not finite numbers: use another model")
-        labels = torch.from_numpy(numbers).to(z.device)
-        c = prototypes(z[None], labels[None], len(classes))[0]
-        left_out = leave_one_out(z, labels, c, predictor.distance)
-        alpha = self.alpha or calibrated_alpha(left_out, trained_alpha)
-        threshold = self.reject_threshold or rejection_threshold(z, labels, c)
-        predictor.prototypes = c
-        predictor.alpha.fill_(alpha)
-        self.predictor_, self.trained_alpha_ = predictor, trained_alpha
+        metric, expected = fit_metric(
+            z,
+            torch.from_numpy(numbers),
+            len(classes),
+            normalised=predictor.metric.normalised,
+            alpha=self.alpha,
+        )
+        predictor.metric = metric.to(z.device)
+        self.predictor_, self.expected_ = predictor, expected
         self.classes_ = classes
-        self.reject_threshold_ = threshold
+        self.reject_threshold_ = self.reject_threshold or 1.0
         self.support_embeddings_ = z.cpu().numpy()
         self.support_labels_ = numbers
         self.support_pictures_ = pictures
+
+    def _reader(self, small: Callable[[Pixels], Any] | None = None) -> Reader | CachedReader:
+        """Reads images for the fitted network; keeps what `small` makes of each."""
+        reader = reader_of(self.predictor_.preprocess, small, self.predictor_.network)
+        return with_cache(reader, self.predictor_, self.origin_ if self.cache else None)
 
     def predict(self, images: Any, *, reject: bool = False) -> npt.NDArray[Any]:
         """The label of each image, (n,).
 
         Args:
             images: As for `fit`; a folder means all images below it.
-            reject: Answer "none of these" for an image that is far from every prototype: `unknown`
-                if labels are text, -1 if they are numbers.
+            reject: Answer "none of these" for an image that is too strange: `unknown` if labels
+                are text, -1 if they are numbers.
         """
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
-        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        batches = self._reader().batches(sources(images))
         answers = answer(self.predictor_, batches)
         labels = self.classes_[answers.best]
         if reject:
-            far = answers.far(self.reject_threshold_)
-            labels = np.where(far, np.asarray(unknown), labels)
+            strange = answers.strange(self.reject_threshold_)
+            labels = np.where(strange, np.asarray(unknown), labels)
         return labels
 
     def predict_proba(self, images: Any) -> npt.NDArray[np.float32]:
         """Probability of each class, (n, K), in the order of `classes_`."""
         self._check_fitted()
-        batches = reader_of(self.predictor_.preprocess).batches(sources(images))
+        batches = self._reader().batches(sources(images))
         return answer(self.predictor_, batches).probabilities
 
     def classify(
@@ -226,11 +237,11 @@ class FewShotClassifier(FittedSupport):
         self._check_fitted()
         unknown = unknown_label(self.classes_) if reject else None
         found = sources(images)
-        reader = reader_of(self.predictor_.preprocess, thumbnail if thumbnails else None)
+        reader = self._reader(thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
         answers = answer(self.predictor_, until(stop, batches) if stop else batches)
-        far = answers.far(self.reject_threshold_) & reject
-        return predictions_from(answers, found, self.classes_, far, unknown)
+        strange = answers.strange(self.reject_threshold_) & reject
+        return predictions_from(answers, found, self.classes_, strange, unknown)
 
     def score(self, images: Any, labels: Any = None) -> float:
         """Share of the images whose label is predicted; a folder brings its labels along."""

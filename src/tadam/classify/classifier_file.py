@@ -7,9 +7,7 @@ are compared with what it claims before a network is built.
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +16,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tadam.classify.labels import class_array, plain_labels
+from tadam.classify.adaptive_metric import AdaptiveMetric
+from tadam.classify.classifier_description import (
+    CLASSIFIER_FORMAT,
+    WITHOUT_METRIC,
+    described,
+    parsed_description,
+)
+from tadam.classify.metric_fit import fit_metric
 from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import packed, unpacked
 from tadam.data.folder import named_like_image
 from tadam.errors import UserError
-from tadam.metric import DISTANCES
 from tadam.models.modelfile import (
     CLASSIFIER_KEY,
     ModelInfo,
     check_fit,
-    describe,
     open_tensors,
-    parse_description,
     save_tensors,
 )
 from tadam.models.modelfile import KEY as MODEL_KEY
@@ -42,37 +44,17 @@ from tadam.system.device import choose_device
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
-CLASSIFIER_FORMAT = 1
 _WEIGHTS = "predictor."
 #: Where a file has the predictor's preprocessing; all else is behind `_WEIGHTS`.
 _STATISTICS = {
     "preprocess.pixel_mean": "pixel_mean",
     "preprocess.pixel_std": "pixel_std",
 }
-#: Parameters of the constructor that a file keeps.
-_PARAMETERS = ("alpha", "reject_threshold")
 
 
 def save(path: Path, classifier: "FewShotClassifier") -> None:
     """Writes a fitted classifier in one piece."""
-    classes = classifier.classes_.tolist()
-    if not isinstance(classes[0], (str, int, float)):
-        raise UserError(
-            f"labels such as {classes[0]!r} cannot be saved: fit with text or numbers as labels"
-        )
-    origin, predictor = classifier.origin_, classifier.predictor_
-    description = {
-        "format": CLASSIFIER_FORMAT,
-        "classes": classes,
-        "distance": predictor.distance,
-        "trained_alpha": classifier.trained_alpha_,
-        "reject_threshold": classifier.reject_threshold_,
-        "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
-        "backbone": predictor.backbone_name,
-        "mirrored": predictor.mirrored,
-        "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
-        "model_name": classifier.model_name_,
-    }
+    predictor = classifier.predictor_
     tensors = {
         **{_STATISTICS.get(n, _WEIGHTS + n): t for n, t in predictor.state_dict().items()},
         **_film_tensors(predictor),
@@ -82,24 +64,9 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     }
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(description)
+    text = json.dumps(described(classifier))
     metadata = {CLASSIFIER_KEY: text, "sha256": _checksum(text, plain)}
     save_tensors(path, plain, metadata)
-
-
-@dataclass(frozen=True)
-class _Description:
-    """What a file says of itself, checked."""
-
-    classes: npt.NDArray[Any]
-    distance: str
-    trained_alpha: float
-    reject_threshold: float
-    parameters: dict[str, float | None]
-    backbone: str
-    model: ModelInfo | None
-    model_name: str | None
-    mirrored: bool
 
 
 def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> None:
@@ -111,7 +78,7 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         backbone: For a classifier that was fitted with an object: another of its architecture.
     """
     tensors, raw = _read(path)
-    said = _described(raw, path)
+    said = parsed_description(raw, path)
     way = len(said.classes)
     if said.model is None and backbone is None:
         raise UserError(
@@ -123,7 +90,8 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         own = _backbone(said.model) if said.model else backbone
         assert own is not None
         own.mirrored = said.mirrored
-        return own, Predictor(own, None, said.distance, torch.zeros(way, own.feature_size), 1.0)
+        metric = AdaptiveMetric(way, own.feature_size, power=said.power, normalised=said.normalised)
+        return own, Predictor(own, None, metric)
 
     try:
         with torch.device("meta"):  # shapes only, so a false claim costs no memory
@@ -132,22 +100,31 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         raise UserError(f"{path} claims an impossible network: not a classifier of ours") from None
     weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
     weights |= {n: tensors[stored] for n, stored in _STATISTICS.items() if stored in tensors}
-    check_fit(weights, expected.state_dict(), path)
-    if not 0 < weights["alpha"].item() < math.inf:
-        raise UserError(f"{path} has an impossible alpha: make it again")
     embeddings, labels = _support(tensors, way, empty.feature_size, path)
+    told, power = said.expected, said.power
+    if told is None:
+        metric, told = fit_metric(
+            torch.from_numpy(embeddings), torch.from_numpy(labels), way, normalised=said.normalised
+        )
+        power = metric.power
+        weights = {n: t for n, t in weights.items() if n not in ("prototypes", "alpha")}
+        weights |= {f"metric.{name}": t for name, t in metric.state_dict().items()}
+    check_fit(weights, expected.state_dict(), path)
+    if not _possible(weights):
+        raise UserError(f"{path} has an impossible metric: make it again")
     thumbnails = unpacked(tensors, way, path)
     film = _film(tensors, empty.conditioned_widths, path)
 
     device = choose_device(into.device)
     _, predictor = build()
     predictor.load_state_dict(weights)
+    predictor.metric.power = power
     if isinstance(predictor.network, ForOneTask):
         predictor.network.film = film and [
             pair and (pair[0].to(device), pair[1].to(device)) for pair in film
         ]
     into.predictor_ = predictor.to(device).eval()
-    into.origin_, into.trained_alpha_ = said.model, said.trained_alpha
+    into.origin_, into.expected_ = said.model, told
     into.reject_threshold_ = said.reject_threshold
     into.support_embeddings_, into.support_labels_ = embeddings, labels
     into.support_pictures_ = [list(some) for some in thumbnails]
@@ -155,32 +132,13 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     into.set_params(**said.parameters, model=said.model_name)
 
 
-def _described(raw: dict[str, Any], path: Path) -> _Description:
-    try:
-        model = parse_description(raw["model"], path) if raw["model"] is not None else None
-    except UserError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
-        raise UserError(f"{path} does not say what model it has: make it again") from None
-    try:
-        said = _Description(
-            class_array(plain_labels(raw["classes"], len(raw["classes"]))),
-            str(raw["distance"]),
-            _number(raw["trained_alpha"]),
-            _number(raw["reject_threshold"]),
-            {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
-            str(raw["backbone"]),
-            model,
-            raw.get("model_name"),  # absent from older files
-            raw.get("mirrored", model is not None and model.config.backbone.mirrored),
-        )
-        ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
-        ok = ok and isinstance(said.mirrored, bool)
-        if not ok or said.classes.tolist() != raw["classes"]:
-            raise ValueError("classes, distance or name of the model")
-    except (KeyError, TypeError, IndexError, ValueError):
-        raise UserError(f"{path} describes no classifier: make it again") from None
-    return said
+def _possible(weights: dict[str, Tensor]) -> bool:
+    """Whether a metric's tensors are finite and its scales positive."""
+    metric = {n: t for n, t in weights.items() if n.startswith("metric.")}
+    finite = all(bool(tensor.isfinite().all()) for tensor in metric.values())
+    scales = [metric[f"metric.{name}"].item() for name in ("alpha", "radius", "shrinkage")]
+    wide = metric["metric.limit"] > metric["metric.typical"]
+    return finite and min(scales) > 0 and bool(wide)
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -198,7 +156,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         text = metadata[CLASSIFIER_KEY]
         raw = json.loads(text)
-        if raw["format"] != CLASSIFIER_FORMAT:
+        if raw["format"] not in (WITHOUT_METRIC, CLASSIFIER_FORMAT):
             raise UserError(
                 f"{path} has format {raw['format']}, this tadam reads {CLASSIFIER_FORMAT}: "
                 "upgrade tadam"
@@ -223,16 +181,6 @@ def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _number(value: Any) -> float:
-    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise ValueError(f"{value!r} is not a distance or a scale")
-    return value
-
-
-def _parameter(value: Any) -> float | None:
-    return None if value is None else _number(value)
-
-
 def _backbone(origin: ModelInfo) -> Backbone:
     """The recipe's backbone alone: what the file says of other parts is not built."""
     return build_backbone(origin.config.backbone, origin.spec.channels, origin.spec.image_size)
@@ -251,6 +199,7 @@ def _support(
         or z.shape[1] != features
         or labels.shape != z.shape[:1]
         or labels.unique().tolist() != list(range(way))
+        or not z.isfinite().all()
     ):
         raise UserError(f"{path} has no support set that fits its classes: make it again")
     return z.numpy(), labels.numpy()

@@ -25,9 +25,9 @@ from tadam.errors import RunFailed, UserError
 from tadam.system.files import replacing
 
 #: Version of the graph's inputs, outputs and metadata.
-ONNX_FORMAT = "1"
-INPUT, OUTPUTS = "images", ("probabilities", "distance")
-#: Largest difference from PyTorch, of a probability or a cosine distance.
+ONNX_FORMAT = "2"
+INPUT, OUTPUTS = "images", ("probabilities", "strangeness")
+#: Largest difference from PyTorch, of a probability or a strangeness.
 TOLERANCE = 1e-4
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
@@ -71,9 +71,9 @@ class _Graph(nn.Module):
         self.predictor = predictor
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """uint8 (N, H, W, C) -> probabilities, (N, K), and distance of the nearest class, (N,)."""
+        """uint8 (N, H, W, C) -> probabilities, (N, K), and strangeness, (N,)."""
         z = self.predictor.embed(images)
-        return self.predictor.probabilities(z), self.predictor.nearest(z)
+        return self.predictor.metric.probabilities(z), self.predictor.metric.strangeness(z)
 
 
 def export(
@@ -83,9 +83,9 @@ def export(
 
     Args:
         path: The file; replaced if it exists.
-        predictor: A task's network and prototypes.
-        classes: Labels of the prototypes, text or numbers.
-        reject_threshold: Cosine distance beyond which an image belongs to no class.
+        predictor: A task's network and metric.
+        classes: The labels, text or numbers.
+        reject_threshold: Strangeness beyond which an image belongs to no class.
     """
     check_installed()
     path = Path(path)
@@ -95,7 +95,7 @@ def export(
     size = predictor.image_size
     example = random_images(2, size + 3, size + 5, predictor.channels)
     dynamic = {0: "images", 1: "height", 2: "width"}
-    device = predictor.prototypes.device
+    device = predictor.metric.weight.device
     model = onnx_model(graph, torch.from_numpy(example).to(device), INPUT, OUTPUTS, dynamic)
     model.metadata_props.update(
         {
@@ -198,7 +198,7 @@ def _largest_difference(file: Path, graph: _Graph) -> float:
 
 def _answers(graph: _Graph, images: Pixels) -> list[npt.NDArray[np.float32]]:
     """PyTorch's, by the operations that were exported: gradients keep the native core out."""
-    device = graph.predictor.prototypes.device
+    device = graph.predictor.metric.weight.device
     with torch.enable_grad():
         return [y.detach().cpu().numpy() for y in graph(torch.from_numpy(images).to(device))]
 

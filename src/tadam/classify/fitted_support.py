@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,27 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tadam.classify.calibration import leave_one_out
 from tadam.classify.estimator import Estimator
+from tadam.classify.metric_fit import Expected, LeftOutAnswers, left_out_answers
 from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import Picture, jpegs
 from tadam.errors import UserError
-
-
-@dataclass(frozen=True)
-class LeftOutAnswers:
-    """The answer for each support image as if it had not been in the support set.
-
-    Attributes:
-        probabilities: (N, K); NaN for an image that is alone in its class.
-        labels: Their classes, (N,).
-        unknown_scores: How little each looks like any class, (N,); what "none of these" goes by.
-            NaN for an image that is alone in its class.
-    """
-
-    probabilities: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.int64]
-    unknown_scores: npt.NDArray[np.float32]
 
 
 class FittedSupport(Estimator):
@@ -41,12 +24,11 @@ class FittedSupport(Estimator):
     support_embeddings_: npt.NDArray[np.float32]
     support_labels_: npt.NDArray[np.int64]
     support_pictures_: list[list[Picture]]
-    trained_alpha_: float
+    expected_: Expected
 
     def _settle(
         self,
         predictor: Predictor,
-        trained_alpha: float,
         classes: npt.NDArray[Any],
         z: Tensor,
         numbers: npt.NDArray[np.int64],
@@ -64,20 +46,20 @@ class FittedSupport(Estimator):
         """Small JPEGs of the first support images, a list for each class."""
         return [jpegs(some) for some in self.support_pictures_]
 
+    @torch.no_grad()
+    def standardised(self, z: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Embeddings as the metric compares them, (N, D)."""
+        metric = self.predictor_.metric
+        return np.asarray(metric.standardised(torch.from_numpy(z).to(metric.weight.device)).cpu())
+
     def leave_one_out(self) -> LeftOutAnswers:
         """Classifies each support image as if it had not been in the support set."""
         self._check_fitted()
-        predictor = self.predictor_
-        z = torch.from_numpy(self.support_embeddings_).to(predictor.prototypes.device)
-        labels = torch.from_numpy(self.support_labels_).to(z.device)
-        shown = torch.from_numpy(self.shots_[self.support_labels_] > 1)
-        found = leave_one_out(z, labels, predictor.prototypes, predictor.distance)
-        probabilities = torch.full((len(z), len(self.classes_)), torch.nan)
-        probabilities[shown] = (-predictor.alpha * found.distances).softmax(dim=1).cpu()
-        scores = torch.full((len(z),), torch.nan)
-        near = leave_one_out(z, labels, predictor.prototypes, "cosine").distances
-        scores[shown] = near.amin(dim=1).cpu()
-        return LeftOutAnswers(probabilities.numpy(), self.support_labels_, scores.numpy())
+        return left_out_answers(
+            self.predictor_.metric,
+            torch.from_numpy(self.support_embeddings_),
+            torch.from_numpy(self.support_labels_),
+        )
 
     def subset(self, rows: npt.ArrayLike) -> Self:
         """A classifier of the same classes that has learnt from some of the support images only.
@@ -118,9 +100,9 @@ class FittedSupport(Estimator):
         """A copy that has learnt from some of the support images; it shares the network."""
         network = self.predictor_.network
         predictor = copy.deepcopy(self.predictor_, {id(network): network})
-        z = torch.from_numpy(self.support_embeddings_[rows]).to(predictor.prototypes.device)
+        z = torch.from_numpy(self.support_embeddings_[rows]).to(predictor.metric.weight.device)
         other = copy.copy(self)
-        other._settle(predictor, self.trained_alpha_, classes, z, numbers, [[] for _ in classes])
+        other._settle(predictor, classes, z, numbers, [[] for _ in classes])
         return other
 
 

@@ -1,4 +1,4 @@
-"""Prepared images through a network, batch by batch: embeddings, distances and probabilities."""
+"""Prepared images through a network, batch by batch: embeddings, probabilities, strangeness."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from tadam.classify.predictor import Predictor
-from tadam.classify.reading import READ_AT_ONCE, Prepared, Reader
+from tadam.classify.reading import Prepared, Reader
 from tadam.data.decode import Pixels
 from tadam.errors import UserError
 from tadam.nn.fast import constant_weights
+from tadam.nn.one_by_one import runner
 from tadam.nn.preprocess import Preprocess
 
 
@@ -24,14 +25,14 @@ class Answers:
     Attributes:
         rows: Their places among the images that were asked for; a broken one is missing.
         embeddings: (n, D).
-        distances: Cosine distance to the nearest prototype, (n,).
+        strangeness: How little each looks like any class: 0 is typical, 1 is the limit, (n,).
         probabilities: (n, K).
         thumbnails: What the reader kept of each, if anything.
     """
 
     rows: list[int]
     embeddings: npt.NDArray[np.float32]
-    distances: npt.NDArray[np.float32]
+    strangeness: npt.NDArray[np.float32]
     probabilities: npt.NDArray[np.float32]
     thumbnails: list[Any]
 
@@ -40,19 +41,27 @@ class Answers:
         """The most probable class of each image, (n,)."""
         return np.asarray(self.probabilities.argmax(axis=1))
 
-    def far(self, threshold: float) -> npt.NDArray[np.bool_]:
-        """Which images are further than that from every prototype, (n,)."""
-        return self.distances > threshold
+    def strange(self, threshold: float) -> npt.NDArray[np.bool_]:
+        """Which images are stranger than that, (n,)."""
+        return self.strangeness > threshold
 
 
-def reader_of(preprocess: Preprocess, thumbnail: Callable[[Pixels], Any] | None = None) -> Reader:
-    """Reads images as the network behind the preprocessing takes them."""
+def reader_of(
+    preprocess: Preprocess,
+    thumbnail: Callable[[Pixels], Any] | None = None,
+    network: nn.Module | None = None,
+) -> Reader:
+    """Reads images as the network behind the preprocessing takes them.
+
+    Given the network, the reader also runs it, if it is one to run image by image.
+    """
     size, channels, device = (
         preprocess.image_size,
         preprocess.channels,
         preprocess.pixel_mean.device,
     )
-    return Reader(preprocess, size, channels, device, thumbnail)
+    run = runner(network) if network else None
+    return Reader(preprocess, size, channels, device, thumbnail, run)
 
 
 def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Prepared]:
@@ -65,32 +74,36 @@ def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Pre
 
 @torch.no_grad()
 def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], Tensor, list[Any]]:
-    """Rows, embeddings (n, D) and thumbnails of all images."""
+    """Rows, in order, embeddings (n, D) and thumbnails of all images."""
     rows: list[int] = []
     parts: list[Tensor] = []
     thumbnails: list[Any] = []
     with constant_weights():
         for batch in batches:
+            z = batch.x if batch.embedded else network(batch.x)
+            if batch.keep:
+                batch.keep(z)
             rows += batch.rows
-            parts.append(network(batch.x))
+            parts.append(z)
             thumbnails += batch.thumbnails
     if not parts:
         raise UserError("there is no image that can be read: check the files")
-    return rows, torch.cat(parts), thumbnails
+    z = torch.cat(parts)
+    if rows != sorted(rows):  # what the cache knew came first
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        rows, z = [rows[i] for i in order], z[order]
+        thumbnails = [thumbnails[i] for i in order] if thumbnails else []
+    return rows, z, thumbnails
 
 
 @torch.no_grad()
 def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     """Classifies images."""
     rows, z, thumbnails = embed(predictor.network, batches)
-    parts = z.split(READ_AT_ONCE)
-    distances = torch.cat([predictor.distances(part) for part in parts])
-    nearest = torch.cat([predictor.nearest(part) for part in parts])
-    probabilities = (-predictor.alpha * distances).softmax(dim=1)
     return Answers(
         rows,
         z.cpu().numpy(),
-        nearest.cpu().numpy(),
-        probabilities.cpu().numpy(),
+        predictor.metric.strangeness(z).cpu().numpy(),
+        predictor.metric.probabilities(z).cpu().numpy(),
         thumbnails,
     )

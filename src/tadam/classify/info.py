@@ -23,9 +23,9 @@ class ClassifierInfo:
         network: The kind of network inside.
         image_size: Side of the square images that the network takes.
         features: Length of an embedding.
-        distance: What the metric starts from.
-        alpha: Scale of the distances.
-        reject_threshold: Beyond it, `--reject` answers "unknown".
+        shrinkage: Weight of the prior in the metric's covariance, in images.
+        alpha: Scale of the logits.
+        reject_threshold: Strangeness beyond which `--reject` answers "unknown".
     """
 
     file: str
@@ -38,7 +38,7 @@ class ClassifierInfo:
     network: str
     image_size: int
     features: int
-    distance: str
+    shrinkage: float
     alpha: float
     reject_threshold: float
 
@@ -63,7 +63,7 @@ def classifier_info(path: Path, device: str = "cpu") -> ClassifierInfo:
         network=predictor.backbone_name,
         image_size=predictor.image_size,
         features=classifier.support_embeddings_.shape[1],
-        distance=predictor.distance,
-        alpha=predictor.alpha.item(),
+        shrinkage=predictor.metric.shrinkage.item(),
+        alpha=predictor.metric.alpha.item(),
         reject_threshold=classifier.reject_threshold_,
     )

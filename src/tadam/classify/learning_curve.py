@@ -107,9 +107,9 @@ def _drawn(
 @torch.no_grad()
 def _right(classifier: FittedSupport, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Which of the photos are classified correctly by those in `rows`, (N,)."""
-    predictor = classifier.subset(rows).predictor_
-    z = torch.from_numpy(classifier.support_embeddings_).to(predictor.prototypes.device)
-    best = torch.cat([predictor.probabilities(part).argmax(dim=1) for part in z.split(256)])
+    metric = classifier.subset(rows).predictor_.metric
+    z = torch.from_numpy(classifier.support_embeddings_).to(metric.weight.device)
+    best = metric.probabilities(z).argmax(dim=1)
     return np.asarray(best.cpu().numpy() == classifier.support_labels_)
 
 

@@ -19,8 +19,8 @@ class Prediction:
         path: The image's file; None for one that was in memory.
         label: The answer: an element of `classes_`, or the label of "none of these".
         probabilities: (K,), in the order of `classes_`, whether or not the image is rejected.
-        distance: Cosine distance, 0 to 4, to the nearest prototype.
-        unknown: Whether the image was rejected: too far from every prototype.
+        strangeness: How little it looks like any class: 0 is typical of them, 1 is the limit.
+        unknown: Whether the image was rejected: too strange for every class.
         embedding: (D,), in the space of the prototypes.
         thumbnail: A small JPEG of the image; None unless asked for.
     """
@@ -28,7 +28,7 @@ class Prediction:
     path: str | None
     label: Hashable
     probabilities: npt.NDArray[np.float32]
-    distance: float
+    strangeness: float
     unknown: bool
     embedding: npt.NDArray[np.float32]
     thumbnail: bytes | None = None
@@ -37,7 +37,7 @@ class Prediction:
         """One line: the arrays are many numbers that nobody reads."""
         return (
             f"Prediction(path={self.path!r}, label={self.label!r}, "
-            f"confidence={self.confidence:.3f}, distance={self.distance:.3f}, "
+            f"confidence={self.confidence:.3f}, strangeness={self.strangeness:.3f}, "
             f"unknown={self.unknown})"
         )
 
@@ -60,7 +60,7 @@ def predictions_from(
     answers: Answers,
     images: Sequence[ImageSource],
     classes: npt.NDArray[Any],
-    far: npt.NDArray[np.bool_],
+    strange: npt.NDArray[np.bool_],
     unknown: Hashable,
 ) -> list[Prediction]:
     """The answers for each image.
@@ -69,17 +69,17 @@ def predictions_from(
         answers: For n of the images.
         images: All that were asked for.
         classes: The labels, (K,).
-        far: Which of the n are rejected, (n,).
+        strange: Which of the n are rejected, (n,).
         unknown: The label of those.
     """
     labels = classes[answers.best].tolist()
     return [
         Prediction(
             path=path_of(images[row]),
-            label=unknown if far[i] else labels[i],
+            label=unknown if strange[i] else labels[i],
             probabilities=answers.probabilities[i],
-            distance=float(answers.distances[i]),
-            unknown=bool(far[i]),
+            strangeness=float(answers.strangeness[i]),
+            unknown=bool(strange[i]),
             embedding=answers.embeddings[i],
             thumbnail=answers.thumbnails[i] if answers.thumbnails else None,
         )

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ READ_AT_ONCE, _PIXELS_AT_ONCE = 64, 2**18
 #: Images of one size are scaled together, up to this many pixels held as floats.
 _BLOCK_PIXELS = 2**22
 _MOST_THREADS = 8
+#: A thread that also runs the network takes this many images at a time, to share the work evenly.
+_RUN_AT_ONCE = 4
 
 #: What a user may give as one image.
 ImageSource = Path | Image.Image | Pixels | Encoded
@@ -126,13 +129,17 @@ class Prepared:
 
     Attributes:
         rows: Their places in the list of sources; a broken one is missing.
-        x: (n, C, H, W), as `Backbone.preprocess` gives it.
+        x: (n, C, H, W), as `Backbone.preprocess` gives it, or their embeddings, (n, D).
         thumbnails: What the reader's `thumbnail` makes of each.
+        embedded: Whether `x` holds embeddings.
+        keep: What to call with the embeddings once they are known.
     """
 
     rows: list[int]
     x: Tensor
     thumbnails: list[Any]
+    embedded: bool = False
+    keep: Callable[[Tensor], None] | None = None
 
 
 #: Number of images in a block, and the result: an error if one of them is broken.
@@ -149,6 +156,8 @@ class Reader:
         channels: 1 or 3.
         device: Where `preprocess` works.
         thumbnail: What to keep of each image besides: `shrunk`, `thumbnail`, or nothing.
+        network: What the thread that has read an image does with it next, on its own; see
+            `tadam.nn.one_by_one`.
     """
 
     preprocess: Callable[[Tensor], Tensor]
@@ -156,6 +165,7 @@ class Reader:
     channels: int
     device: torch.device
     thumbnail: Callable[[Pixels], Any] | None = None
+    network: Callable[[Tensor], Tensor] | None = None
 
     def batches(
         self,
@@ -172,11 +182,15 @@ class Reader:
                 sentence is raised.
         """
         most = max(READ_AT_ONCE, _PIXELS_AT_ONCE // self.size**2)
-        pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS))
+        threads = torch.get_num_threads()
+        size = threads if self.network else min(os.cpu_count() or 1, _MOST_THREADS)
+        # Each takes one core: PyTorch's own threads would only get into each other's way.
+        pool = ThreadPoolExecutor(size, initializer=partial(torch.set_num_threads, 1))
+        at_once = _RUN_AT_ONCE if self.network else READ_AT_ONCE
         try:
             waiting: list[Prepared] = []
             done = 0
-            for count, block in _in_order(pool, self._prepare, _blocks(images)):
+            for count, block in _in_order(pool, self._prepare, _blocks(images, at_once)):
                 done += count
                 if isinstance(block, UserError):
                     if problems is None:
@@ -193,6 +207,7 @@ class Reader:
                 yield _joined(waiting)
         finally:
             pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(threads)  # for threads that start later
 
     @torch.inference_mode()
     def _prepare(self, first: int, block: Sequence[ImageSource]) -> _Outcome:
@@ -204,20 +219,24 @@ class Reader:
         except UserError as error:
             return len(block), error
         stack = torch.from_numpy(np.stack(pixels)).to(self.device)
+        x = self.preprocess(stack.permute(0, 3, 1, 2))
         return len(block), Prepared(
             list(range(first, first + len(block))),
-            self.preprocess(stack.permute(0, 3, 1, 2)),
+            self.network(x) if self.network else x,
             [self.thumbnail(p) for p in pixels] if self.thumbnail else [],
+            embedded=self.network is not None,
         )
 
 
-def _blocks(images: Sequence[ImageSource]) -> Iterator[tuple[int, Sequence[ImageSource]]]:
-    """Number of the first image, and neighbours that can be scaled together."""
+def _blocks(
+    images: Sequence[ImageSource], at_once: int
+) -> Iterator[tuple[int, Sequence[ImageSource]]]:
+    """Number of the first image, and neighbours that can be scaled together, `at_once` at most."""
     start = 0
     while start < len(images):
         first, stop = images[start], start + 1
         if isinstance(first, np.ndarray):
-            most = min(READ_AT_ONCE, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
+            most = min(at_once, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
             while stop < min(start + most, len(images)) and _alike(first, images[stop]):
                 stop += 1
         yield start, images[start:stop]
@@ -248,4 +267,5 @@ def _joined(parts: list[Prepared]) -> Prepared:
         [row for part in parts for row in part.rows],
         torch.cat([part.x for part in parts]),
         [small for part in parts for small in part.thumbnails],
+        parts[0].embedded,
     )

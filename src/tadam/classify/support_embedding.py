@@ -9,12 +9,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tadam.classify.adaptive_metric import AdaptiveMetric
+from tadam.classify.cached_reading import with_cache
 from tadam.classify.inference import embed, reader_of
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import ImageSource, Prepared
 from tadam.classify.support import class_numbers
 from tadam.classify.thumbnails import Picture, by_class, shrunk
 from tadam.methods.tadam import Tadam
+from tadam.models.modelfile import ModelInfo
 from tadam.system.progress import Progress
 
 #: Prepared support images are kept between the two passes up to this many bytes, else read again.
@@ -26,7 +29,7 @@ class EmbeddedSupport:
     """A support set as the task's network sees it.
 
     Attributes:
-        predictor: The network, folded for the task; its prototypes and alpha are yet to be set.
+        predictor: The network, folded for the task; its metric is yet to be set.
         z: Embeddings, (N, D).
         numbers: Their classes, (N,).
         pictures: The first images of each class, small.
@@ -45,6 +48,7 @@ def embed_support(
     classes: npt.NDArray[Any],
     progress: Progress | None = None,
     problems: list[str] | None = None,
+    origin: ModelInfo | None = None,
 ) -> EmbeddedSupport:
     """Reads the images, conditions the network on them if it can be, and embeds them.
 
@@ -55,15 +59,16 @@ def embed_support(
         classes: The different labels, (K,).
         progress: Called with (images read, total images).
         problems: Gets a sentence for each image that cannot be read; without it, that is an error.
+        origin: The model's recipe, to look for embeddings in the user's cache; None not to.
     """
     backbone, ten, way = model.backbone, model.ten, len(classes)
     device = backbone.pixel_mean.device
-    alpha = model.metric.alpha.item()
-    distance = model.metric.distance_name
-    c = torch.zeros(way, backbone.feature_size, device=device)
-    predictor = Predictor(backbone, None, distance, c, alpha) if ten is None else None
-    reader = reader_of(backbone.preprocess, shrunk)
-    batches: Iterable[Prepared] = reader.batches(images, progress, problems)
+    normalised = model.metric.distance_name == "cosine"
+    metric = AdaptiveMetric(way, backbone.feature_size, normalised=normalised)
+    predictor = Predictor(backbone, None, metric) if ten is None else None
+    reader = reader_of(backbone.preprocess, shrunk, predictor and predictor.network)
+    source = with_cache(reader, predictor, origin) if predictor else reader
+    batches: Iterable[Prepared] = source.batches(images, progress, problems)
     size = 4 * len(images) * reader.channels * reader.size**2
     if ten is not None and size <= _KEPT_BYTES:
         batches = list(batches)
@@ -73,7 +78,7 @@ def embed_support(
     if predictor is None:
         with torch.no_grad():
             film = model.film_from(z[None], torch.from_numpy(numbers).to(device)[None], way)
-        predictor = Predictor(backbone, film, distance, c, alpha)
+        predictor = Predictor(backbone, film, metric)
         if not isinstance(batches, list):
             batches = replace(reader, thumbnail=None).batches([images[row] for row in rows])
         _, z, _ = embed(predictor.network, batches)  # second pass

@@ -54,7 +54,7 @@ def jpegs(pictures: Sequence[Picture]) -> list[bytes]:
 
 
 def by_class(
-    pictures: Sequence[Pixels], numbers: npt.NDArray[np.int64], way: int
+    pictures: Sequence[Picture], numbers: npt.NDArray[np.int64], way: int
 ) -> list[list[Picture]]:
     """The first pictures of each class."""
     return [[pictures[i] for i in np.flatnonzero(numbers == k)[:THUMBNAILS]] for k in range(way)]

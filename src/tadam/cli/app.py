@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from tadam.cli.bench import bench
+from tadam.cli.cache import cache_app
 from tadam.cli.check import check
 from tadam.cli.classifier_files import add, info, remove
 from tadam.cli.data import data_app
@@ -39,6 +40,7 @@ app = App(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data_app, name="data")
+app.add_typer(cache_app, name="cache")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
 _PHOTOS = (fit, check, predict, undo, evaluate, suggest, add, remove, info, export)

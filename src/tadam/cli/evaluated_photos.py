@@ -23,11 +23,11 @@ def write_evaluation_csv(path: Path, result: "FolderEvaluation") -> None:
     """A row for each image, the mistakes first."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["path", "label", "answer", "right", "confidence", "distance", "rejected"])
+    writer.writerow(["path", "label", "answer", "right", "confidence", "strangeness", "rejected"])
     for photo in result.photos:
         p = photo.prediction
         right, rejected = ("yes" if value else "no" for value in (photo.right, photo.rejected))
-        numbers = (f"{p.confidence:.6g}", f"{p.distance:.6g}")
+        numbers = (f"{p.confidence:.6g}", f"{p.strangeness:.6g}")
         writer.writerow([photo.path, photo.label, photo.answer, right, *numbers, rejected])
     # a file name need not be valid text; undecodable bytes show as ?
     write_text(path, text.getvalue().encode("utf-8", "replace").decode())
@@ -81,6 +81,6 @@ def _print_rejection(found: "Rejection") -> None:
         return
     out.print(
         f"--reject catches {percent(found.caught)} of the {found.unknown} photos of no class; one "
-        f"of them looks odder than one of a class in {percent(found.auroc)} of all pairs (AUROC)",
+        f"of them looks stranger than one of a class in {percent(found.auroc)} of pairs (AUROC)",
         soft_wrap=True,
     )

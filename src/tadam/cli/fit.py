@@ -1,5 +1,6 @@
 """`tadam fit`: a classifier of one's own pictures, in one file."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from tadam.cli.files import check_inputs, check_outputs
 from tadam.cli.labelled_photos import LabelledPhotos, Nested, print_classes, read_labelled
-from tadam.cli.options import Device, Force, Json, Model, Strict
+from tadam.cli.options import Device, Force, Json, Model, NoCache, PhotoSize, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json, progress_bar
@@ -22,7 +23,9 @@ def fit(
         Path, typer.Option("-o", "--out", metavar="FILE.tadam", help="Where the classifier goes.")
     ],
     model: Model = None,
+    image_size: PhotoSize = None,
     nested: Nested = False,
+    no_cache: NoCache = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
@@ -33,7 +36,7 @@ def fit(
 
     from tadam.classify.classifier import FewShotClassifier
 
-    classifier = FewShotClassifier(name, device=device)
+    classifier = FewShotClassifier(name, image_size=image_size, cache=not no_cache, device=device)
     with told() as problems, progress_bar("reading") as progress:
         files, labels = read_labelled(folder, nested, problems)
         classifier.fit(files, labels, progress=progress, problems=None if strict else problems)
@@ -47,8 +50,10 @@ def fit(
                 "images": len(classifier.support_labels_),
                 "images_per_class": classifier.shots_.tolist(),
                 "skipped": problems,
-                "alpha": classifier.predictor_.alpha.item(),
+                "alpha": classifier.predictor_.metric.alpha.item(),
+                "shrinkage": classifier.predictor_.metric.shrinkage.item(),
                 "reject_threshold": classifier.reject_threshold_,
+                "expected": asdict(classifier.expected_),
             }
         )
     else:
@@ -76,15 +81,26 @@ def _checked(folder: Path, output: Path, model: str | None, force: bool) -> str:
 
 def _print(classifier: "FewShotClassifier", file: Path) -> None:
     images, way = len(classifier.support_labels_), len(classifier.classes_)
-    rejection = (
-        "predict --reject calls an image 'unknown' if it is further than "
-        f"{classifier.reject_threshold_:.3g} from every class"
-    )
-    if "unknown" in classifier.classes_.tolist():
-        rejection = "predict --reject will not work, because a class is called 'unknown'"
     out.print(
-        f"{file}: {way} classes from {images} images, with the model {classifier.model_name_}; "
-        f"{rejection}",
+        f"{file}: {way} classes from {images} images, with the model {classifier.model_name_}",
         soft_wrap=True,
     )
     print_classes(classifier.classes_.tolist(), classifier.shots_.tolist())
+    out.print(_rejection(classifier), soft_wrap=True)
+
+
+def _rejection(classifier: "FewShotClassifier") -> str:
+    """What to expect of `predict --reject`, in words."""
+    if "unknown" in classifier.classes_.tolist():
+        return "predict --reject will not work, because a class is called 'unknown'"
+    expected = classifier.expected_
+    caught = f"{100 * expected.caught:.0f} of 100 photos of anything else"
+    if expected.kept is None:
+        return (
+            f"with --reject, predict will say 'unknown' to about {caught}; with one photo of each "
+            "class, that and the probabilities are rough: add photos"
+        )
+    return (
+        f"with --reject, predict will say 'unknown' to about {caught} and to "
+        f"{100 * (1 - expected.kept):.0f} of 100 of these classes"
+    )

@@ -36,6 +36,19 @@ Model = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+PhotoSize = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PIXELS",
+        min=16,
+        max=1024,
+        help="Scale photos to this side; larger sees finer detail and is slower.",
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option("--no-cache", help="Look at every photo anew; see 'tadam cache info'."),
+]
 Strict = Annotated[
     bool,
     typer.Option("--strict", help="Stop at a file that cannot be read instead of skipping it."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tadam.cli.files import PhotoFiles, check_inputs
-from tadam.cli.options import Device, Json, Strict
+from tadam.cli.options import Device, Json, NoCache, Strict
 from tadam.cli.predictions import json_rows, print_predictions, write_csv
 from tadam.cli.skipped import told
 from tadam.cli.sort_photos import Sorted, SortOptions, sort_into
@@ -17,15 +17,20 @@ from tadam.system.interruption import interruption
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
     from tadam.classify.predictions import Prediction
+    from tadam.classify.reading import ImageSource
 
 Classifier = Annotated[Path, typer.Argument(metavar="FILE.tadam", help="What 'tadam fit' wrote.")]
 RejectThreshold = Annotated[
     float | None,
     typer.Option(
-        metavar="X", min=0.0, help="Use this distance, not the learnt one; implies --reject."
+        metavar="X",
+        min=0.0,
+        help="Reject what is stranger than this; 1 by default. Implies --reject.",
     ),
 ]
-Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Images, or folders of them.")]
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH", help="Images, folders or zips of them.")
+]
 
 
 def predict(
@@ -35,9 +40,10 @@ def predict(
         int | None, typer.Option(metavar="N", min=1, help="List the N most probable classes.")
     ] = None,
     reject: Annotated[
-        bool, typer.Option("--reject", help="Answer 'unknown' for an image far from every class.")
+        bool, typer.Option("--reject", help="Answer 'unknown' for an image unlike every class.")
     ] = False,
     reject_threshold: RejectThreshold = None,
+    no_cache: NoCache = False,
     strict: Strict = False,
     device: Device = "auto",
     as_json: Json = False,
@@ -51,7 +57,7 @@ def predict(
     folder = sort.checked(paths)
     from tadam.classify.classifier import FewShotClassifier
 
-    known = FewShotClassifier.load(classifier, device=device)
+    known = FewShotClassifier.load(classifier, device=device).set_params(cache=not no_cache)
     if reject_threshold is not None:
         known.reject_threshold_, reject = reject_threshold, True
     with told() as problems, progress_bar("classifying") as progress:
@@ -106,12 +112,16 @@ def _sorted_and_written(
     return result
 
 
-def photos_in(paths: list[Path], problems: list[str]) -> list[Path]:
+def photos_in(paths: list[Path], problems: list[str]) -> "list[ImageSource]":
     """The images that the paths mean; what a folder has besides goes to `problems`."""
     from tadam.data.folder import image_files, left_out
+    from tadam.data.photo_zip import zipped_photos
 
-    found: list[Path] = []
+    found: list[ImageSource] = []
     for path in paths:
+        if path.suffix.lower() == ".zip" and path.is_file():
+            found += [photo for _, photo in zipped_photos(path)]
+            continue
         if path.is_dir():
             images = image_files(path)
             problems += left_out(path, images)

@@ -37,7 +37,7 @@ def json_rows(
             "label": p.label,
             "unknown": p.unknown,
             "confidence": p.confidence,
-            "distance": p.distance,
+            "strangeness": p.strangeness,
             "probabilities": {
                 names[k]: float(p.probabilities[k])
                 for k in (range(len(names)) if top is None else p.most_probable(top))
@@ -60,7 +60,7 @@ def write_csv(
 def _csv_text(
     classifier: "FewShotClassifier", predictions: "Sequence[Prediction]", top: int | None
 ) -> str:
-    """A row for each image: path, label, confidence, distance and probabilities.
+    """A row for each image: path, label, confidence, strangeness and probabilities.
 
     A column for each class, or, with `top`, two for each place: the class and its probability.
     """
@@ -71,9 +71,9 @@ def _csv_text(
     if top is not None:
         places = range(1, min(top, len(names)) + 1)
         columns = [column for place in places for column in (f"class{place}", f"p{place}")]
-    writer.writerow(["path", "label", "confidence", "distance", *columns])
+    writer.writerow(["path", "label", "confidence", "strangeness", *columns])
     for p in predictions:
-        cells: list[object] = [p.path, p.label, f"{p.confidence:.6g}", f"{p.distance:.6g}"]
+        cells: list[object] = [p.path, p.label, f"{p.confidence:.6g}", f"{p.strangeness:.6g}"]
         for k in range(len(names)) if top is None else p.most_probable(top):
             cells += [] if top is None else [names[k]]
             cells.append(f"{p.probabilities[k]:.6g}")

@@ -116,7 +116,7 @@ def undo(
     ],
     as_json: Json = False,
 ) -> None:
-    """Put back the photos that predict --move-to moved, or remove its copies."""
+    """Undo predict --move-to or --copy-to."""
     check_inputs([record])
     from tadam.classify.sorting import undo_sorting
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tadam.cli.files import check_inputs, check_outputs
-from tadam.cli.options import Device, Force, Json, Strict
+from tadam.cli.options import Device, Force, Json, NoCache, Strict
 from tadam.cli.predict import Classifier, Paths, photos_in
 from tadam.cli.skipped import told
 from tadam.reports.terminal import out, percent, print_json, progress_bar
@@ -32,6 +32,7 @@ def suggest(
             help="Write a list to fill in: 'tadam add FILE.tadam LIST' takes it.",
         ),
     ] = None,
+    no_cache: NoCache = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
@@ -43,7 +44,7 @@ def suggest(
     from tadam.classify.classifier import FewShotClassifier
     from tadam.classify.suggest import suggest as choose
 
-    known = FewShotClassifier.load(classifier, device=device)
+    known = FewShotClassifier.load(classifier, device=device).set_params(cache=not no_cache)
     with told() as problems, progress_bar("looking") as progress:
         images = photos_in(paths, problems)
         found = known.classify(images, progress=progress, problems=None if strict else problems)

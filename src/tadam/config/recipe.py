@@ -150,9 +150,17 @@ def _flat(config: Config) -> dict[str, Any]:
 
 
 def upgraded(tables: dict[str, Any]) -> dict[str, Any]:
-    """Tables that a run wrote, without the settings of other backbones that 0.1.0 wrote too."""
+    """Tables that an earlier version wrote, as this one writes them.
+
+    EfficientNet-Lite0 had no head, and for a while every backbone had the settings of all others.
+    """
     backbone = tables.get("backbone")
-    if "method" in tables or not isinstance(backbone, dict):
+    if not isinstance(backbone, dict):
+        return tables
+    if backbone.get("name") == "efficientnet_lite0" and "head" not in backbone:
+        backbone = {**backbone, "head": False}
+        tables = {**tables, "backbone": backbone}
+    if "method" in tables:
         return tables
     own = {f.name for f in dataclasses.fields(_default_backbone().chosen(backbone))}
     left_out = _FORMER_BACKBONE_KEYS - own

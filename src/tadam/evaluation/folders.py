@@ -64,7 +64,7 @@ class Rejection:
         kept: Share of the known ones that are not rejected.
         right_of_kept: Share of the kept ones that are classified correctly.
         caught: Share of the unknown ones that are rejected; None without any.
-        auroc: Probability that an unknown image looks odder than a known one; None without any.
+        auroc: Probability that an unknown image looks stranger than a known one; None without any.
     """
 
     known: int
@@ -201,7 +201,7 @@ def _judged(
             str(p.path),
             labels[str(p.path)],
             names[p.nearest],
-            p.distance > classifier.reject_threshold_,
+            p.strangeness > classifier.reject_threshold_,
             p,
         )
         for p in predictions
@@ -223,7 +223,7 @@ def _rejection(photos: Sequence[JudgedPhoto]) -> Rejection:
 
 
 def _scores(photos: Sequence[JudgedPhoto]) -> npt.NDArray[np.float64]:
-    return np.array([photo.prediction.distance for photo in photos])
+    return np.array([photo.prediction.strangeness for photo in photos])
 
 
 def _some(names: Sequence[str]) -> str:

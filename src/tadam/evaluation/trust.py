@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.inference import answer, reader_of
@@ -30,9 +29,7 @@ class Trust:
     Attributes:
         accuracy: On queries of known classes.
         calibration_error: Of those queries' probabilities, 15 equal bins, all tasks pooled.
-        calibration_error_trained: The same with the model's own alpha.
-        auroc: Probability that an image of an unknown class is farther from its nearest prototype
-            than one of a known class.
+        auroc: Probability that an image of an unknown class is stranger than one of a known class.
         auroc_ci95: Half-width of its mean's 95% interval over tasks; None for a single task.
         kept: Share of known images that `reject=True` does not reject.
         caught: Share of unknown images that it rejects.
@@ -40,7 +37,6 @@ class Trust:
 
     accuracy: float
     calibration_error: float
-    calibration_error_trained: float
     auroc: float
     auroc_ci95: float | None
     kept: float
@@ -84,7 +80,7 @@ def measure_trust(
     sampler = EpisodeSampler(store, 2 * way, shot, queries, seed, balanced=True, source=source)
     network, _ = resolve_model(model, choose_device(device))
     rows = []
-    calibrated, trained, truth = [], [], []
+    calibrated, truth = [], []
     for number in range(tasks):
         task = sampler.task(number)
         support = task.support[0, task.support_labels[0] < way]
@@ -94,23 +90,17 @@ def measure_trust(
         images = list(store.images[task.query[0]])
         answers = answer(predictor, reader_of(predictor.preprocess).batches(images))
         known = task.query_labels[0] < way
-        far = answers.far(classifier.reject_threshold_)
+        strange = answers.strange(classifier.reject_threshold_)
         right = answers.best[known] == task.query_labels[0, known]
-        area = auroc(answers.distances[known], answers.distances[~known])
-        rows.append((right.mean(), area, 1 - far[known].mean(), far[~known].mean()))
-        z = torch.from_numpy(answers.embeddings[known]).to(predictor.prototypes.device)
-        with torch.no_grad():
-            plain = (-classifier.trained_alpha_ * predictor.distances(z)).softmax(dim=1)
+        area = auroc(answers.strangeness[known], answers.strangeness[~known])
+        rows.append((right.mean(), area, 1 - strange[known].mean(), strange[~known].mean()))
         calibrated.append(answers.probabilities[known])
-        trained.append(plain.cpu().numpy())
         truth.append(task.query_labels[0, known])
         if progress:
             progress(number + 1, tasks)
     accuracy, _, kept, caught = np.mean(rows, axis=0).tolist()
     area, interval = mean_and_interval(np.array([row[1] for row in rows]))
-    return Trust(
-        accuracy, _pooled(calibrated, truth), _pooled(trained, truth), area, interval, kept, caught
-    )
+    return Trust(accuracy, _pooled(calibrated, truth), area, interval, kept, caught)
 
 
 def auroc(known: npt.ArrayLike, unknown: npt.ArrayLike) -> float:

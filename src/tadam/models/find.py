@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tadam.errors import UserError
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
+from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 
 BEST = "best.safetensors"
 #: The models that come with the package.

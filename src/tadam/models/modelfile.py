@@ -5,7 +5,7 @@ before any memory is allocated.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from tadam.system.files import write_with
 MODEL_FORMAT = 1
 KEY = "tadam"
 CLASSIFIER_KEY = "tadam-classifier"
+#: Largest side of an image that a model may ask for.
+MOST_PIXELS = 1024
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
     """Reads what `describe` returned; raises `KeyError` and the like for anything else."""
     spec = InputSpec(**{k: int(v) for k, v in raw["spec"].items()})
     config = Config.from_written(raw["recipe"], str(path))
-    if spec.channels not in (1, 3) or not 16 <= spec.image_size <= 256:
+    if spec.channels not in (1, 3) or not 16 <= spec.image_size <= MOST_PIXELS:
         raise UserError(f"{path} was not written by tadam: it claims {spec}")
     classes = tuple(map(str, raw.get("classes", ())))  # absent from older files
     return ModelInfo(config, spec, int(raw["step"]), raw["validation"], classes)
@@ -132,13 +134,36 @@ def save_model(path: Path, model: Method, info: ModelInfo) -> None:
     write_tensors(path, model.state_dict(), info)
 
 
-def load_model(model: str | Path) -> tuple[Method, ModelInfo]:
-    """Reads a model to evaluate: a shipped one by name, a run folder's best, or a file."""
+def load_model(model: str | Path, image_size: int | None = None) -> tuple[Method, ModelInfo]:
+    """Reads a model to evaluate.
+
+    Args:
+        model: A shipped model's name, a run folder (its best weights) or a file.
+        image_size: Side of the images that the network is to take; None for its own.
+    """
     path = find_model(model)
     tensors, info, raw = read_tensors(path)
     if "counters" in raw:
         raise UserError(f"{path} is the state of a training run: use {BEST} beside it")
-    return assemble(tensors, info, path), info
+    if image_size is None or image_size == info.spec.image_size:
+        return assemble(tensors, info, path), info
+    check_image_size(image_size)
+    resized = replace(info, spec=replace(info.spec, image_size=image_size))
+    try:
+        return assemble(tensors, resized, path), resized
+    except UserError:
+        assemble(tensors, info, path)  # if the size is not to blame, this says what is
+        raise UserError(
+            f"{model} takes images of {info.spec.image_size} pixels only: leave `image_size` out"
+        ) from None
+
+
+def check_image_size(image_size: int) -> None:
+    """Refuses a size that no model has."""
+    if type(image_size) is not int or not 16 <= image_size <= MOST_PIXELS:
+        raise UserError(
+            f"`image_size` must be a whole number from 16 to {MOST_PIXELS}, got {image_size!r}"
+        )
 
 
 def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Method:

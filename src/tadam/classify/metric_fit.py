@@ -1,0 +1,273 @@
+"""Estimates the metric of a task from its support set, in closed form; docs/metric.md explains it.
+
+One number is searched for, how much the covariance is shrunk towards the identity, and one that
+follows it, the scale of the logits: both by the log loss of exact leave-one-out, with a prior that
+a few dozen images outweigh.
+"""
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tadam.classify.adaptive_metric import POWER, AdaptiveMetric, raw_strangeness
+from tadam.classify.left_out import LeftOut, SupportScatter, leave_class_out, leave_one_out
+
+#: Prior of the shrinkage kappa, in images: its median and the standard deviation of its logarithm.
+#: All constants here were chosen on photos; docs/metric.md has the figures.
+KAPPA, _KAPPA_SPREAD = 1.0, 1.0
+#: alpha is near alpha_1 * shots ** _ALPHA_GROWTH, within this standard deviation of its logarithm.
+_ALPHA_GROWTH, _ALPHA_SPREAD = 0.75, 0.25
+#: A left-out image has one shot less in its class than a predicted one, and wants a smaller alpha.
+_LESS_SHOTS = 0.35
+#: alpha_1 of a model that does not say.
+ALPHA_OF_ONE_SHOT = 10.0
+#: How much of the scatter between classes the background Gaussian of strangeness has.
+_BACKGROUND = 0.2
+#: Share of left-out images that are less strange than the limit.
+KEPT = 0.95
+#: With one shot in every class: the share of simulated unknown images that are less strange than
+#: the limit, and than what counts as typical.
+_KEPT_UNKNOWN, _TYPICAL_UNKNOWN = 0.8, 0.2
+#: Numbers that leave-one-out may hold for a candidate; with more, some images are not left out.
+_MOST_SCORES = 2**20
+#: Classes that are left out in turn, at most.
+_MOST_CLASSES = 64
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the support set says about "none of these".
+
+    Attributes:
+        kept: Share of left-out images that are not rejected; None with one shot in every class.
+        caught: Share of images that are rejected when their class is left out.
+        auroc: Probability that an image whose class is left out is stranger than one that is left
+            out alone; None with one shot in every class.
+    """
+
+    kept: float | None
+    caught: float
+    auroc: float | None
+
+
+def fit_metric(
+    z: Tensor,
+    labels: Tensor,
+    way: int,
+    *,
+    normalised: bool = True,
+    alpha: float | None = None,
+    alpha_of_one_shot: float = ALPHA_OF_ONE_SHOT,
+) -> tuple[AdaptiveMetric, Expected]:
+    """The metric of a task, and what to expect of its "none of these".
+
+    Args:
+        z: Support embeddings, (N, D).
+        labels: Their classes, (N,), in 0..way-1; each has at least one image.
+        way: Number of classes K.
+        normalised: Whether only the direction of a centred embedding counts.
+        alpha: Scale of the logits; None to estimate it.
+        alpha_of_one_shot: What it is near where a class has one image.
+    """
+    z, labels = z.detach().cpu().double(), labels.cpu()
+    metric = _standardiser(z, labels, way, normalised)
+    scatter = SupportScatter(metric.standardised(z), labels, way)
+    shots = len(labels) / way
+    near = alpha or alpha_of_one_shot * shots**_ALPHA_GROWTH
+    rows = left_out_rows(scatter, _MOST_SCORES // way)
+    kappa, found = _shrinkage(scatter, rows, near, fixed=alpha is not None)
+    less = (shots / (shots - 1)) ** _LESS_SHOTS if shots > 1 and alpha is None else 1.0
+    left_out = leave_one_out(scatter, rows, kappa)
+    products = scatter.products(rows[:0], kappa)
+    metric.shrinkage.fill_(kappa)
+    metric.alpha.fill_(found * less)
+    metric.weight = scatter.weight(kappa)
+    metric.norms = products.cc.diagonal().clone()
+    metric.bias = biases(metric.norms[None], scatter.counts[None], _noise(left_out))[0]
+    prior = torch.diag(kappa / (_BACKGROUND * scatter.counts))
+    metric.background = torch.linalg.inv(prior + products.cc)
+    expected = _set_limits(metric, scatter, left_out, kappa)
+    return metric.float(), expected
+
+
+@dataclass(frozen=True)
+class LeftOutAnswers:
+    """What the metric says of each support image without it.
+
+    Attributes:
+        labels: Their classes, (N,).
+        probabilities: (N, K); NaN for an image that is alone in its class.
+        strangeness: (N,); NaN too.
+    """
+
+    labels: npt.NDArray[np.int64]
+    probabilities: npt.NDArray[np.float32]
+    strangeness: npt.NDArray[np.float32]
+
+
+def left_out_answers(metric: AdaptiveMetric, z: Tensor, labels: Tensor) -> LeftOutAnswers:
+    """The answer for each support image as if it had not been in the support set.
+
+    Args:
+        metric: The one that `fit_metric` made of them.
+        z: Support embeddings, (N, D).
+        labels: Their classes, (N,).
+    """
+    metric = copy.deepcopy(metric).cpu().double()
+    way = len(metric.weight)
+    scatter = SupportScatter(metric.standardised(z.double()), labels, way)
+    probabilities = torch.full((len(z), way), math.nan)
+    strangeness = torch.full((len(z),), math.nan)
+    for rows in left_out_rows(scatter, len(z)).split(max(1, _MOST_SCORES // way)):
+        left_out = leave_one_out(scatter, rows, metric.shrinkage.item())
+        probabilities[rows] = (metric.alpha * left_out_logits(left_out)).softmax(1).float()
+        raw = (_known_strangeness(metric, left_out) - metric.typical) / (
+            metric.limit - metric.typical
+        )
+        strangeness[rows] = raw.float()
+    return LeftOutAnswers(labels.numpy(), probabilities.numpy(), strangeness.numpy())
+
+
+def _standardiser(z: Tensor, labels: Tensor, way: int, normalised: bool) -> AdaptiveMetric:
+    """A metric of which only the treatment of embeddings is settled."""
+    power = POWER if normalised and bool((z >= 0).all()) else 1.0
+    metric = AdaptiveMetric(way, z.shape[1], power=power, normalised=normalised).double()
+    powered = metric.powered(z)
+    # Each class counts the same, however many images it has.
+    shares = 1 / (torch.bincount(labels, minlength=way).double() * way)[labels]
+    metric.centre = shares @ powered
+    if not normalised:
+        length = (powered - metric.centre).square().sum(1).mean().sqrt()
+        metric.radius = length if length > 0 else torch.ones_like(length)
+    metric.shift = shares @ metric.standardised(z)
+    return metric
+
+
+def left_out_rows(scatter: SupportScatter, most: int) -> Tensor:
+    """Images that can be left out, as their classes have others; at most so many, evenly chosen."""
+    rows = (scatter.counts[scatter.labels] > 1).nonzero()[:, 0]
+    if len(rows) > most:
+        rows = rows[torch.linspace(0, len(rows) - 1, most).long()]
+    return rows
+
+
+def biases(norms: Tensor, counts: Tensor, noise: Tensor) -> Tensor:
+    """What is added to the scores of each class, (n, K).
+
+    For a Gaussian it is minus half the norm of the mean. A prototype's norm exceeds it by
+    noise / n_k, which goes; and with few images what is left is mostly chance, so it is pulled
+    towards the mean of all classes: all the way with one image, half with two, a fifth with five.
+
+    Args:
+        norms: Of the prototypes, (n, K).
+        counts: Images of each class, (n, K).
+        noise: Mean squared distance of an image from the mean of its class.
+    """
+    fair = norms - noise / counts
+    middle = fair.mean(dim=1, keepdim=True)
+    return -(middle + (1 - 1 / counts) * (fair - middle)) / 2
+
+
+def _noise(left_out: LeftOut) -> Tensor:
+    """Mean squared distance of an image from the mean of its class, from those left out."""
+    if not len(left_out.labels):
+        return left_out.own.new_tensor(0.0)
+    n = left_out.counts.gather(1, left_out.labels[:, None])[:, 0]  # without the image
+    return (left_out.own * n / (n + 1)).mean()
+
+
+def left_out_logits(left_out: LeftOut) -> Tensor:
+    """Logits with alpha 1 of images that were left out, (n, K)."""
+    return left_out.scores + biases(left_out.norms, left_out.counts, _noise(left_out))
+
+
+def _shrinkage(
+    scatter: SupportScatter, rows: Tensor, near: float, fixed: bool
+) -> tuple[float, float]:
+    """kappa and alpha with the least log loss of leave-one-out, and their priors."""
+    if not len(rows):
+        return KAPPA, near
+    # The largest is as good as infinite: then the metric is the distance to the prototypes.
+    largest = math.ceil(math.log2(max(64, 4 * len(scatter.labels))))
+    best, alpha = (math.inf, KAPPA, near), near
+    for exponent in range(-6, largest + 1):
+        kappa = 2.0**exponent
+        left_out = leave_one_out(scatter, rows, kappa)
+        loss = _AlphaLoss(left_out_logits(left_out), left_out.labels, near)
+        alpha = near if fixed else loss.minimise(alpha)
+        prior = math.log(kappa / KAPPA) ** 2 / (2 * _KAPPA_SPREAD**2)
+        best = min(best, (loss(alpha) + prior, kappa, alpha))
+    return best[1], best[2]
+
+
+class _AlphaLoss:
+    """Log loss of images that were left out, and the prior, as a function of alpha."""
+
+    def __init__(self, logits: Tensor, labels: Tensor, near: float) -> None:
+        self.behind = logits - logits.gather(1, labels[:, None])  # 0 for the own class
+        self.near = near
+
+    def __call__(self, alpha: float) -> float:
+        prior = math.log(alpha / self.near) ** 2 / (2 * _ALPHA_SPREAD**2)
+        return float((alpha * self.behind).logsumexp(1).sum()) + prior
+
+    def minimise(self, alpha: float) -> float:
+        """Walks downhill from an alpha that is near, in ever smaller steps."""
+        here, factor = self(alpha), 1.5
+        while factor > 1.01:
+            value, other = min((self(a), a) for a in (alpha * factor, alpha / factor))
+            if value < here:
+                here, alpha = value, other
+            else:
+                factor = math.sqrt(factor)
+        return alpha
+
+
+def _set_limits(
+    metric: AdaptiveMetric, scatter: SupportScatter, left_out: LeftOut, kappa: float
+) -> Expected:
+    """Where strangeness is 0 and 1: from images left out, or from classes if none can be."""
+    unknown = _unknown_strangeness(metric, scatter, kappa)
+    known, shares = unknown, (_TYPICAL_UNKNOWN, _KEPT_UNKNOWN)
+    if len(left_out.labels):
+        known, shares = _known_strangeness(metric, left_out), (0.5, KEPT)
+    typical, limit = (torch.quantile(known, share) for share in shares)
+    metric.typical, metric.limit = typical, typical + (limit - typical).clamp_min(1e-6)
+    caught = float((unknown > metric.limit).double().mean())
+    if not len(left_out.labels):
+        return Expected(None, caught, None)
+    above = torch.searchsorted(known.sort().values, unknown).double().mean() / len(known)
+    return Expected(float((known <= metric.limit).double().mean()), caught, float(above))
+
+
+def _known_strangeness(metric: AdaptiveMetric, left_out: LeftOut) -> Tensor:
+    """Raw strangeness of left-out images, had their prototype not lost one of few, (n,).
+
+    A prototype of n images is noise / n from the mean of its class, so one more brings it nearer.
+    """
+    rows = torch.arange(len(left_out.labels))
+    n = left_out.counts[rows, left_out.labels]  # without the image
+    scores = left_out.scores.clone()
+    scores[rows, left_out.labels] += _noise(left_out) / (2 * n * (n + 1))
+    return raw_strangeness(scores, left_out.norms, metric.background, metric.alpha)
+
+
+def _unknown_strangeness(metric: AdaptiveMetric, scatter: SupportScatter, kappa: float) -> Tensor:
+    """Raw strangeness of images whose class is left out, which stand for those of no class, (n,).
+
+    The background keeps the covariance of all classes; it only loses the class.
+    """
+    way, found = len(scatter.counts), []
+    for k in torch.linspace(0, way - 1, min(way, _MOST_CLASSES)).long().tolist():
+        others, scores, norms = leave_class_out(scatter, k, kappa)
+        # The inverse without row and column k, from the inverse with them.
+        column = metric.background[others, k]
+        smaller = metric.background[others][:, others]
+        smaller = smaller - column[:, None] * column / metric.background[k, k]
+        found.append(raw_strangeness(scores, norms, smaller, metric.alpha))
+    return torch.cat(found)
