@@ -132,7 +132,7 @@ def test_hundreds_of_classes_with_one_shot_each() -> None:
     images = np.repeat(dice.integers(0, 256, (200, 1, 1, 3), np.uint8), 8, axis=1).repeat(8, axis=2)
     classifier = FewShotClassifier(RawPixels(image_size=8)).fit(images, range(200))
     assert classifier.predict(images).tolist() == list(range(200))
-    assert classifier.predictor_.alpha.item() == classifier.trained_alpha_
+    assert classifier.expected_.kept is None  # nothing can be left out
 
 
 # ---- images of every kind
@@ -350,7 +350,7 @@ def test_partial_fit_in_pieces_is_fit_on_all_for_a_model_without_conditioning() 
     np.testing.assert_allclose(
         parts.predict_proba(queries), whole.predict_proba(queries), atol=1e-5
     )
-    assert parts.reject_threshold_ == pytest.approx(whole.reject_threshold_, rel=1e-4)
+    assert parts.expected_.auroc == pytest.approx(whole.expected_.auroc)
     assert [len(t) for t in parts.support_thumbnails_] == [5, 5, 5, 5]
 
 
@@ -359,11 +359,11 @@ def test_partial_fit_leaves_the_network_as_fit_conditioned_it() -> None:
     images, labels = blobs(3, 4)
     classifier = FewShotClassifier(model).fit(images[:8], labels[:8])
     before = copy.deepcopy(classifier.predictor_.network.state_dict())
-    prototypes = classifier.predictor_.prototypes.clone()
+    support = classifier.support_embeddings_
     classifier.partial_fit(images[8:], labels[8:])
     after = classifier.predictor_.network.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    torch.testing.assert_close(classifier.predictor_.prototypes[:2], prototypes)
+    np.testing.assert_array_equal(classifier.support_embeddings_[:8], support)
     assert classifier.classes_.tolist() == ["c0", "c1", "c2"]
 
 
@@ -386,7 +386,7 @@ def test_an_image_unlike_any_class_is_unknown_and_a_known_one_is_not() -> None:
     assert (known == "unknown").mean() < 0.15
     predictions = classifier.classify([strange[0], images[0]], reject=True)
     assert [(p.label, p.unknown) for p in predictions] == [("unknown", True), ("c0", False)]
-    assert predictions[0].distance > classifier.reject_threshold_ > predictions[1].distance
+    assert predictions[0].strangeness > 1 > predictions[1].strangeness
 
 
 def test_a_threshold_of_ones_own_is_used() -> None:
@@ -643,7 +643,7 @@ def test_a_prediction_reads_as_one_line_without_arrays(
     (prediction,) = fitted.classify(tmp_path / "a.png", thumbnails=True)
     text = repr(prediction)
     assert text.startswith(f"Prediction(path={str(tmp_path / 'a.png')!r}, label='c1', confidence=")
-    assert f"distance={prediction.distance:.3f}" in text
+    assert f"strangeness={prediction.strangeness:.3f}" in text
     assert len(text.replace(str(tmp_path), "")) < 100
     assert "array" not in text
     assert "\n" not in text

@@ -85,10 +85,10 @@ def test_predictions_survive_bit_for_bit(tmp_path: Path, name: str, distance: st
     after = FewShotClassifier.load(tmp_path / "c.tadam")
     assert (after.predict_proba(QUERIES) == before.predict_proba(QUERIES)).all()
     for one, other in zip(before.classify(QUERIES), after.classify(QUERIES), strict=True):
-        assert (one.label, one.distance) == (other.label, other.distance)
+        assert (one.label, one.strangeness) == (other.label, other.strangeness)
     assert after.reject_threshold_ == before.reject_threshold_
     assert after.support_thumbnails_ == before.support_thumbnails_
-    assert after.predictor_.alpha == before.predictor_.alpha
+    assert after.expected_ == before.expected_
     assert after.origin_ == before.origin_
 
 
@@ -103,14 +103,14 @@ def test_a_loaded_classifier_goes_on_learning_as_the_saved_one_would(
     ]
     assert twice[0].classes_.tolist() == ["c0", "c1", "c2", "new"]
     assert (twice[0].predict_proba(QUERIES) == twice[1].predict_proba(QUERIES)).all()
-    assert twice[0].predictor_.alpha != fitted.predictor_.alpha
+    assert twice[0].predictor_.metric.alpha != fitted.predictor_.metric.alpha
 
 
 def test_parameters_of_the_constructor_survive(model_file: Path, tmp_path: Path) -> None:
     classifier = FewShotClassifier(model_file, alpha=2.5, reject_threshold=0.25)
     classifier.fit(*blobs(3, 4)).save(tmp_path / "c.tadam")
     loaded = FewShotClassifier.load(tmp_path / "c.tadam").partial_fit(QUERIES[:2], ["c0", "c0"])
-    assert loaded.predictor_.alpha == 2.5
+    assert loaded.predictor_.metric.alpha == 2.5
     assert loaded.reject_threshold_ == 0.25
 
 
@@ -278,15 +278,15 @@ def test_a_changed_label_is_noticed(saved: Path) -> None:
     assert "has been changed since it was written" in refusal(saved)
 
 
-def test_swapped_prototypes_are_noticed(saved: Path) -> None:
+def test_swapped_classes_are_noticed(saved: Path) -> None:
     tensors, metadata = open_tensors(saved)
-    tensors["predictor.prototypes"] = tensors["predictor.prototypes"].flip(0).contiguous()
+    tensors["predictor.metric.weight"] = tensors["predictor.metric.weight"].flip(0).contiguous()
     save_file(tensors, saved, metadata=metadata)
     assert "has been changed since it was written" in refusal(saved)
 
 
 def test_another_format_asks_for_an_upgrade(saved: Path) -> None:
-    message = refusal(forged(saved, lambda tensors, raw: raw.update(format=2)))
+    message = refusal(forged(saved, lambda tensors, raw: raw.update(format=3)))
     assert "upgrade tadam" in message
 
 
@@ -307,19 +307,24 @@ def test_even_with_a_fitting_checksum_what_makes_no_sense_is_refused(saved: Path
         _raw(classes=[]),
         _raw(classes="abc"),
         _raw(classes={"c0": 1, "c1": 2, "c2": 3}),
-        _raw(distance="manhattan"),
-        _raw(distance=["euclidean"]),
-        _raw(trained_alpha=None),
-        _raw(trained_alpha=float("nan")),
+        _raw(metric={}),
+        _raw(metric={"power": 0, "normalised": True}),
+        _raw(metric={"power": float("nan"), "normalised": True}),
+        _raw(metric={"power": 1.0, "normalised": "yes"}),
+        _raw(expected=None),
+        _raw(expected={"kept": "x", "caught": 0.5, "auroc": None}),
         _raw(reject_threshold=float("inf")),
         _raw(reject_threshold="far"),
         _raw(parameters=[]),
-        _raw(parameters={"alpha": "x", "reject_threshold": None}),
+        _raw(parameters={"alpha": "x", "reject_threshold": None, "image_size": None}),
         _raw(model={}),
         _raw(model=7),
-        _tensor("predictor.prototypes", torch.zeros(3, 5)),
-        _tensor("predictor.alpha", torch.zeros(1)),
-        _tensor("predictor.alpha", torch.tensor(float("nan"))),
+        _tensor("predictor.metric.weight", torch.zeros(3, 5)),
+        _tensor("predictor.metric.alpha", torch.zeros(1)),
+        _tensor("predictor.metric.alpha", torch.tensor(float("nan"))),
+        _tensor("predictor.metric.alpha", torch.tensor(-1.0)),
+        _tensor("predictor.metric.limit", torch.tensor(-(2.0**60))),
+        _tensor("predictor.metric.bias", torch.full((3,), float("inf"))),
         _tensor("predictor.network.surprise", torch.zeros(1)),
         _tensor("pixel_mean", torch.zeros(1, 1, 1)),
         _tensor("support.embeddings", torch.zeros(12, 15)),
@@ -333,7 +338,7 @@ def test_even_with_a_fitting_checksum_what_makes_no_sense_is_refused(saved: Path
         lambda tensors, raw: tensors.pop("support.labels"),
         lambda tensors, raw: tensors.pop("pixel_std"),
         lambda tensors, raw: tensors.pop("support.thumbnails"),
-        lambda tensors, raw: tensors.pop("predictor.prototypes"),
+        lambda tensors, raw: tensors.pop("predictor.metric.weight"),
         lambda tensors, raw: raw.pop("classes"),
         lambda tensors, raw: raw["model"]["spec"].update(image_size=10**9),
         lambda tensors, raw: raw["model"].update(recipe="[backbone]\nwidth = 1024\n"),

@@ -17,7 +17,9 @@ from tadam import __version__
 from tadam.benchmarks import exported as benchmark
 from tadam.benchmarks.exported import compare_speed
 from tadam.classify import export
+from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.classifier import FewShotClassifier
+from tadam.classify.metric_fit import fit_metric
 from tadam.classify.predictor import Predictor
 from tadam.errors import RunFailed, UserError
 from tadam.nn.backbone import Backbone
@@ -60,7 +62,7 @@ class Toy(Backbone):
 
 
 def predictor_of(backbone: Backbone, distance: str = "euclidean") -> Predictor:
-    """Of three classes, whose prototypes are embeddings of random images, with probabilities
+    """Of three classes of three random images each, with probabilities
     that are neither all alike nor all 0 or 1."""
     generator = torch.Generator().manual_seed(0)
     initialise_convolutions(backbone, "he", generator)
@@ -70,12 +72,13 @@ def predictor_of(backbone: Backbone, distance: str = "euclidean") -> Predictor:
         (1 + 0.2 * torch.randn(1, w, generator=generator), torch.randn(1, w, generator=generator))
         for w in backbone.conditioned_widths
     ] or None
-    c = torch.zeros(len(CLASSES), backbone.feature_size)
-    predictor = Predictor(backbone.eval(), film, distance, c, 1.0).eval()
-    images = torch.from_numpy(export.random_images(3, 33, 33, predictor.channels))
+    blank = AdaptiveMetric(len(CLASSES), backbone.feature_size)
+    predictor = Predictor(backbone.eval(), film, blank).eval()
+    images = torch.from_numpy(export.random_images(9, 33, 33, predictor.channels))
     with torch.no_grad():
-        predictor.prototypes.copy_(predictor.embed(images))
-        predictor.alpha.copy_(4 / predictor.distances(predictor.prototypes).mean())
+        z, labels = predictor.embed(images), torch.arange(9) % 3
+        normalised = distance == "cosine"
+        predictor.metric, _ = fit_metric(z, labels, 3, normalised=normalised, alpha=4.0)
     return predictor
 
 
@@ -114,12 +117,12 @@ def test_any_batch_of_any_size_gets_pytorchs_answers(exported: tuple[Predictor, 
         with torch.inference_mode():  # with the native core, if there is one
             tensor = torch.from_numpy(images)
             expected = predictor(tensor).numpy()
-            nearest = predictor.nearest(predictor.embed(tensor)).numpy()
-        probabilities, distance = session.run(None, {"images": images})
+            strange = predictor.metric.strangeness(predictor.embed(tensor)).numpy()
+        probabilities, strangeness = session.run(None, {"images": images})
         assert probabilities.shape == (count, 3)
         np.testing.assert_allclose(probabilities, expected, atol=1e-4)
-        np.testing.assert_allclose(distance, nearest, atol=1e-4)
-        assert distance.shape == (count,)
+        np.testing.assert_allclose(strangeness, strange, atol=1e-4)
+        assert strangeness.shape == (count,)
         assert expected.max() - expected.min() > 0.05
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.predictor import Predictor
 from tadam.nn.backbone import Backbone
@@ -48,9 +49,7 @@ def floats(tensors: object) -> int:
     ids=lambda backbone: type(backbone).__name__,
 )
 def test_every_number_that_a_predictor_carries_is_part_of_its_state(backbone: Backbone) -> None:
-    predictor = Predictor(
-        backbone.eval(), None, "cosine", torch.rand(2, backbone.feature_size), 1.0
-    )
+    predictor = Predictor(backbone.eval(), None, AdaptiveMetric(2, backbone.feature_size))
     with torch.no_grad():
         predictor(torch.from_numpy(IMAGES))  # what is packed for the kernels is kept elsewhere
     state = predictor.state_dict()
@@ -67,7 +66,7 @@ def test_a_fitted_classifier_carries_no_unfolded_network() -> None:
 
 def test_the_predictor_does_not_share_its_preprocessing() -> None:
     backbone = Colours()
-    predictor = Predictor(backbone, None, "cosine", torch.rand(2, 6), 1.0)
+    predictor = Predictor(backbone, None, AdaptiveMetric(2, 6))
     backbone.pixel_mean.fill_(9.0)
     assert predictor.preprocess.pixel_mean.abs().max() == 0
     assert (predictor.image_size, predictor.channels) == (16, 3)

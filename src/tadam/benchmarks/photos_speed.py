@@ -100,8 +100,8 @@ def _runtime(folder: Path, threads: int) -> tuple[object, npt.NDArray[np.float32
     content = efficientnet_graph(_network()).SerializeToString()
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     predictor = _fitted(folder).predictor_
-    c = predictor.prototypes.numpy()
-    return session, c / np.linalg.norm(c, axis=1, keepdims=True), predictor.alpha.item()
+    c = predictor.metric.weight.numpy()
+    return session, c / np.linalg.norm(c, axis=1, keepdims=True), predictor.metric.alpha.item()
 
 
 def loop(folder: Path, threads: int) -> str:
@@ -111,9 +111,9 @@ def loop(folder: Path, threads: int) -> str:
     for start in range(0, len(files), _LOOP_BATCH):
         batch = []
         for file in files[start : start + _LOOP_BATCH]:
-            image = Image.open(file)
-            image.draft("RGB", (2 * size, 2 * size))
-            image = image.convert("RGB")
+            opened = Image.open(file)
+            opened.draft("RGB", (2 * size, 2 * size))
+            image = opened.convert("RGB")
             side = min(image.size)
             left, top = (image.width - side) // 2, (image.height - side) // 2
             middle = image.crop((left, top, left + side, top + side))

@@ -84,11 +84,16 @@ class AdaptiveMetric(nn.Module):
 
     def strangeness(self, z: Tensor) -> Tensor:
         """How little an image looks like any class, (N,): 0 is typical of them, 1 is the limit."""
-        raw = raw_strangeness(self.scores(z), self.norms, self.background, self.alpha)
+        scores = self.scores(z)
+        fit = (scores @ self.background * scores).sum(dim=-1)
+        return self.on_scale(raw_strangeness(scores, self.norms, fit, self.alpha))
+
+    def on_scale(self, raw: Tensor) -> Tensor:
+        """Raw strangeness on the scale of `strangeness`, (N,)."""
         return (raw - self.typical) / (self.limit - self.typical)
 
 
-def raw_strangeness(scores: Tensor, norms: Tensor, background: Tensor, alpha: Tensor) -> Tensor:
+def raw_strangeness(scores: Tensor, norms: Tensor, fit: Tensor, alpha: Tensor) -> Tensor:
     """Squared distance from the nearest classes less that from a Gaussian over all of them, (N,).
 
     Both halved. This is the relative Mahalanobis distance (Ren et al., 2021, arXiv 2106.09022)
@@ -98,8 +103,8 @@ def raw_strangeness(scores: Tensor, norms: Tensor, background: Tensor, alpha: Te
     Args:
         scores: (N, K).
         norms: As in `AdaptiveMetric`, (K,) or (N, K).
-        background: (K, K).
+        fit: The quadratic form `background` of the scores, (N,).
         alpha: Sharpness of the minimum.
     """
     nearest = (alpha * (scores - norms / 2)).logsumexp(dim=-1) / alpha
-    return (scores @ background * scores).sum(dim=-1) / 2 - nearest
+    return fit / 2 - nearest

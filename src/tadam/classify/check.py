@@ -22,10 +22,8 @@ from tadam.system.progress import Progress
 FEW = 5
 #: A label is doubted if another class is so many times as probable.
 _DOUBT = 5.0
-#: A photo belongs nowhere if its score is above the median by so many standard deviations, which
-#: are estimated from the median deviation.
-_DEVIATIONS = 2.5
-_NORMAL = 1.4826
+#: A photo may not belong if it is stranger than this: the limit of "none of these".
+_STRANGE = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,11 @@ class DoubtfulPhoto:
 
 @dataclass(frozen=True)
 class OddPhoto:
-    """A photo unlike any class; `deviations` above the usual score of "none of these"."""
+    """A photo that looks like none of the classes; see `Prediction.strangeness`."""
 
     path: str
     label: str
-    deviations: float
+    strangeness: float
 
 
 @dataclass(frozen=True)
@@ -246,17 +244,12 @@ def _mislabelled(
 
 
 def _odd(answers: LeftOutAnswers, paths: list[str], names: list[str]) -> list[OddPhoto]:
-    scores = answers.strangeness
-    if not np.isfinite(scores).any():
-        return []
-    middle = np.nanmedian(scores)
-    spread = max(_NORMAL * float(np.nanmedian(np.abs(scores - middle))), 1e-12)
     found = [
-        OddPhoto(path, names[label], float((score - middle) / spread))
-        for path, label, score in zip(paths, answers.labels, scores, strict=True)
-        if score > middle + _DEVIATIONS * spread
+        OddPhoto(path, names[label], float(strangeness))
+        for path, label, strangeness in zip(paths, answers.labels, answers.strangeness, strict=True)
+        if strangeness > _STRANGE
     ]
-    return sorted(found, key=lambda photo: -photo.deviations)
+    return sorted(found, key=lambda photo: -photo.strangeness)
 
 
 def _copies(

@@ -101,11 +101,14 @@ def _metric_said(raw: dict[str, Any]) -> dict[str, Any]:
     power, normalised = _number(raw["metric"]["power"]), raw["metric"]["normalised"]
     if not isinstance(normalised, bool) or power <= 0:
         raise ValueError("metric")
-    shares = {name: _parameter(share) for name, share in raw["expected"].items()}
+    told = raw["expected"]
+    expected = Expected(
+        _parameter(told["kept"]), _number(told["caught"]), _parameter(told["auroc"])
+    )
     return {
         "power": power,
         "normalised": normalised,
-        "expected": Expected(**shares),
+        "expected": expected,
         "reject_threshold": _number(raw["reject_threshold"]),
         "parameters": {
             **{name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},

@@ -11,6 +11,7 @@ here is a product under kappa A^-1, which is the identity when kappa is large.
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 #: Directions with less than this share of the largest variance count as having none.
@@ -25,11 +26,22 @@ class Products:
         zz: Of each image with itself, (N,).
         zc: Of images and prototypes, (N, K).
         cc: Of prototypes, (K, K).
+        zs: Of images and the shift, (N,).
+        cs: Of prototypes and the shift, (K,).
+        ss: Of the shift with itself, ().
     """
 
     zz: Tensor
     zc: Tensor
     cc: Tensor
+    zs: Tensor
+    cs: Tensor
+    ss: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """Squared lengths of the prototypes without the shift, (K,)."""
+        return self.cc.diagonal() + 2 * self.cs + self.ss
 
 
 class SupportScatter:
@@ -39,6 +51,7 @@ class SupportScatter:
         y: Standardised embeddings, (N, D), float64, whose prototypes have the mean 0.
         labels: Their classes, (N,), in 0..K-1.
         way: Number of classes K.
+        shift: What was subtracted for that, (D,).
 
     Attributes:
         y: As given.
@@ -47,7 +60,7 @@ class SupportScatter:
         prototypes: Their means, (K, D).
     """
 
-    def __init__(self, y: Tensor, labels: Tensor, way: int) -> None:
+    def __init__(self, y: Tensor, labels: Tensor, way: int, shift: Tensor) -> None:
         self.y, self.labels = y, labels
         self.counts = torch.bincount(labels, minlength=way).to(y.dtype)
         self.prototypes = (
@@ -55,24 +68,24 @@ class SupportScatter:
             / self.counts[:, None]
         )
         self.variances, self.directions = _principal(y - self.prototypes[labels])
-        self._y, self._c = y @ self.directions, self.prototypes @ self.directions
+        # The shift goes with the prototypes, as one more.
+        self._corners = torch.cat([self.prototypes, shift[None]])
+        self._y, self._c = y @ self.directions, self._corners @ self.directions
         # What lies across all directions, where A is kappa I whatever kappa is.
-        self._cc = self.prototypes @ self.prototypes.T - self._c @ self._c.T
+        self._cc = self._corners @ self._corners.T - self._c @ self._c.T
 
     def products(self, rows: Tensor, kappa: float) -> Products:
         """Inner products of some images and all prototypes under kappa A^-1."""
         weights = kappa / (self.variances + kappa)
         y, inside, c = self.y[rows], self._y[rows], self._c
-        across = y @ self.prototypes.T - inside @ c.T
-        return Products(
-            (inside**2 * weights).sum(1) + (y**2).sum(1) - (inside**2).sum(1),
-            inside * weights @ c.T + across,
-            c * weights @ c.T + self._cc,
-        )
+        zz = (inside**2 * weights).sum(1) + (y**2).sum(1) - (inside**2).sum(1)
+        zc = inside * weights @ c.T + y @ self._corners.T - inside @ c.T
+        cc = c * weights @ c.T + self._cc
+        return Products(zz, zc[:, :-1], cc[:-1, :-1], zc[:, -1], cc[:-1, -1], cc[-1, -1])
 
     def weight(self, kappa: float) -> Tensor:
         """kappa A^-1 applied to the prototypes, (K, D)."""
-        shrunk = self._c * (kappa / (self.variances + kappa) - 1)
+        shrunk = self._c[:-1] * (kappa / (self.variances + kappa) - 1)
         return self.prototypes + shrunk @ self.directions.T
 
     def between(self, rows: Tensor, kappa: float) -> Tensor:
@@ -101,15 +114,21 @@ class LeftOut:
         scores: Inner product with each prototype, both seen from the mean of the prototypes, under
             the covariance without the image, (n, K).
         norms: Squared lengths of the prototypes under it, seen from there too, (n, K).
+        lengths: Squared lengths of the prototypes under it, without the shift, (n, K).
         counts: Images of each class without it, (n, K).
         own: Squared distance from the prototype of their own class without it, (n,).
+        frame: How the products of the prototypes change: by F W F', where F is this, (n, K, 3),
+        change: and W is this, (n, 3, 3).
     """
 
     labels: Tensor
     scores: Tensor
     norms: Tensor
+    lengths: Tensor
     counts: Tensor
     own: Tensor
+    frame: Tensor
+    change: Tensor
 
 
 def leave_one_out(scatter: SupportScatter, rows: Tensor, kappa: float) -> LeftOut:
@@ -134,25 +153,36 @@ def leave_one_out(scatter: SupportScatter, rows: Tensor, kappa: float) -> LeftOu
     norms[n, labels] -= a * (rc + moved)[n, labels]
     # The mean of the prototypes is -b r now: what it makes with them, with z and with itself.
     b = a / len(scatter.counts)
-    with_c = -(b * (1 + gain * rr))[:, None] * moved
-    with_z, with_itself = -b * rz * (1 + gain * rr), b**2 * rr * (1 + gain * rr)
+    drift = b * (1 + gain * rr)
+    with_c, with_z, with_itself = -drift[:, None] * moved, -drift * rz, drift * b * rr
+    rs = p.zs - p.cs[labels]
+    shifted = p.cs + (gain * rs)[:, None] * moved
+    shifted[n, labels] -= a * rs
     counts = scatter.counts.expand(len(rows), -1).clone()
     counts[n, labels] -= 1
     return LeftOut(
         labels,
         scores - with_c + (with_itself - with_z)[:, None],
         norms - 2 * with_c + with_itself[:, None],
+        norms + 2 * shifted + (p.ss + gain * rs**2)[:, None],
         counts,
         f**2 * rr * (1 + gain * rr),
+        torch.stack([moved, F.one_hot(labels, len(scatter.counts)), torch.ones_like(moved)], dim=2),
+        _symmetric(gain, -a, drift, -(a**2) * rr, torch.zeros_like(a), with_itself),
     )
+
+
+def _symmetric(aa: Tensor, ab: Tensor, ac: Tensor, bb: Tensor, bc: Tensor, cc: Tensor) -> Tensor:
+    """Matrices of their entries, (n,) each -> (n, 3, 3)."""
+    return torch.stack([aa, ab, ac, ab, bb, bc, ac, bc, cc], dim=1).view(-1, 3, 3)
 
 
 def leave_class_out(scatter: SupportScatter, k: int, kappa: float) -> tuple[Tensor, Tensor, Tensor]:
     """The images of class k, as the metric of the other classes sees them.
 
     Returns:
-        The other classes, (K-1,); the scores of the images of class k among them, (n_k, K-1); and
-        the norms of their prototypes, (K-1,): both as in `LeftOut`.
+        The other classes, (K-1,); the scores of the images of class k among them, as in `LeftOut`,
+        (n_k, K-1); and the products of their prototypes, (K-1, K-1).
     """
     rows = (scatter.labels == k).nonzero()[:, 0]
     others = (torch.arange(len(scatter.counts)) != k).nonzero()[:, 0]
@@ -167,4 +197,4 @@ def leave_class_out(scatter: SupportScatter, k: int, kappa: float) -> tuple[Tens
     between = p.cc[others][:, others] + rc[:, others].T @ inner
     with_c = between.mean(1)  # the mean of the other prototypes with each of them
     scores = scores - scores.mean(1, keepdim=True) - with_c + with_c.mean()
-    return others, scores, between.diagonal() - 2 * with_c + with_c.mean()
+    return others, scores, between - with_c[:, None] - with_c + with_c.mean()

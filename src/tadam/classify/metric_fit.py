@@ -21,9 +21,9 @@ from tadam.classify.left_out import LeftOut, SupportScatter, leave_class_out, le
 #: All constants here were chosen on photos; docs/metric.md has the figures.
 KAPPA, _KAPPA_SPREAD = 1.0, 1.0
 #: alpha is near alpha_1 * shots ** _ALPHA_GROWTH, within this standard deviation of its logarithm.
-_ALPHA_GROWTH, _ALPHA_SPREAD = 0.75, 0.25
+_ALPHA_GROWTH, _ALPHA_SPREAD = 0.75, 0.35
 #: A left-out image has one shot less in its class than a predicted one, and wants a smaller alpha.
-_LESS_SHOTS = 0.35
+_LESS_SHOTS = 0.1
 #: alpha_1 of a model that does not say.
 ALPHA_OF_ONE_SHOT = 10.0
 #: How much of the scatter between classes the background Gaussian of strangeness has.
@@ -36,7 +36,7 @@ _KEPT_UNKNOWN, _TYPICAL_UNKNOWN = 0.8, 0.2
 #: Numbers that leave-one-out may hold for a candidate; with more, some images are not left out.
 _MOST_SCORES = 2**20
 #: Classes that are left out in turn, at most.
-_MOST_CLASSES = 64
+_MOST_CLASSES = 32
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def fit_metric(
     """
     z, labels = z.detach().cpu().double(), labels.cpu()
     metric = _standardiser(z, labels, way, normalised)
-    scatter = SupportScatter(metric.standardised(z), labels, way)
+    scatter = SupportScatter(metric.standardised(z), labels, way, metric.shift)
     shots = len(labels) / way
     near = alpha or alpha_of_one_shot * shots**_ALPHA_GROWTH
     rows = left_out_rows(scatter, _MOST_SCORES // way)
@@ -88,9 +88,10 @@ def fit_metric(
     metric.alpha.fill_(found * less)
     metric.weight = scatter.weight(kappa)
     metric.norms = products.cc.diagonal().clone()
-    metric.bias = biases(metric.norms[None], scatter.counts[None], _noise(left_out))[0]
-    prior = torch.diag(kappa / (_BACKGROUND * scatter.counts))
-    metric.background = torch.linalg.inv(prior + products.cc)
+    metric.bias = biases(
+        metric.norms[None], products.lengths[None], scatter.counts[None], _noise(left_out)
+    )[0]
+    metric.background = _background(products.cc, scatter.counts, kappa)
     expected = _set_limits(metric, scatter, left_out, kappa)
     return metric.float(), expected
 
@@ -120,16 +121,13 @@ def left_out_answers(metric: AdaptiveMetric, z: Tensor, labels: Tensor) -> LeftO
     """
     metric = copy.deepcopy(metric).cpu().double()
     way = len(metric.weight)
-    scatter = SupportScatter(metric.standardised(z.double()), labels, way)
+    scatter = SupportScatter(metric.standardised(z.double()), labels, way, metric.shift)
     probabilities = torch.full((len(z), way), math.nan)
     strangeness = torch.full((len(z),), math.nan)
     for rows in left_out_rows(scatter, len(z)).split(max(1, _MOST_SCORES // way)):
         left_out = leave_one_out(scatter, rows, metric.shrinkage.item())
         probabilities[rows] = (metric.alpha * left_out_logits(left_out)).softmax(1).float()
-        raw = (_known_strangeness(metric, left_out) - metric.typical) / (
-            metric.limit - metric.typical
-        )
-        strangeness[rows] = raw.float()
+        strangeness[rows] = metric.on_scale(_known_strangeness(metric, left_out)).float()
     return LeftOutAnswers(labels.numpy(), probabilities.numpy(), strangeness.numpy())
 
 
@@ -156,21 +154,23 @@ def left_out_rows(scatter: SupportScatter, most: int) -> Tensor:
     return rows
 
 
-def biases(norms: Tensor, counts: Tensor, noise: Tensor) -> Tensor:
+def biases(norms: Tensor, lengths: Tensor, counts: Tensor, noise: Tensor) -> Tensor:
     """What is added to the scores of each class, (n, K).
 
     For a Gaussian it is minus half the norm of the mean. A prototype's norm exceeds it by
-    noise / n_k, which goes; and with few images what is left is mostly chance, so it is pulled
-    towards the mean of all classes: all the way with one image, half with two, a fifth with five.
+    noise / n_k, which goes. With few images the length of a prototype is mostly chance: two that
+    happen to be alike make a long one, which attracts less. So its difference from the mean length
+    goes too: all of it with one image, half with two, a fifth with five.
 
     Args:
         norms: Of the prototypes, (n, K).
+        lengths: The same without the shift, (n, K).
         counts: Images of each class, (n, K).
         noise: Mean squared distance of an image from the mean of its class.
     """
-    fair = norms - noise / counts
-    middle = fair.mean(dim=1, keepdim=True)
-    return -(middle + (1 - 1 / counts) * (fair - middle)) / 2
+    fair = lengths - noise / counts
+    chance = (fair - fair.mean(dim=1, keepdim=True)) / counts
+    return (noise / counts + chance - norms) / 2
 
 
 def _noise(left_out: LeftOut) -> Tensor:
@@ -183,7 +183,8 @@ def _noise(left_out: LeftOut) -> Tensor:
 
 def left_out_logits(left_out: LeftOut) -> Tensor:
     """Logits with alpha 1 of images that were left out, (n, K)."""
-    return left_out.scores + biases(left_out.norms, left_out.counts, _noise(left_out))
+    noise = _noise(left_out)
+    return left_out.scores + biases(left_out.norms, left_out.lengths, left_out.counts, noise)
 
 
 def _shrinkage(
@@ -252,22 +253,39 @@ def _known_strangeness(metric: AdaptiveMetric, left_out: LeftOut) -> Tensor:
     """
     rows = torch.arange(len(left_out.labels))
     n = left_out.counts[rows, left_out.labels]  # without the image
+    # The background without the image, by Woodbury: its prior changes, and its products.
+    change = left_out.change.clone()
+    change[:, 1, 1] += metric.shrinkage / (_BACKGROUND * n * (n + 1))
+    turned = metric.background @ left_out.frame  # (n, K, 3)
+    core = torch.eye(3, dtype=n.dtype) + change @ left_out.frame.mT @ turned
+    along = (left_out.scores[:, None] @ turned).mT  # (n, 3, 1)
+    less = (along * torch.linalg.solve(core, change @ along)).sum(dim=(1, 2))
+    fit = (left_out.scores @ metric.background * left_out.scores).sum(dim=1) - less
     scores = left_out.scores.clone()
     scores[rows, left_out.labels] += _noise(left_out) / (2 * n * (n + 1))
-    return raw_strangeness(scores, left_out.norms, metric.background, metric.alpha)
+    return raw_strangeness(scores, left_out.norms, fit, metric.alpha)
 
 
 def _unknown_strangeness(metric: AdaptiveMetric, scatter: SupportScatter, kappa: float) -> Tensor:
-    """Raw strangeness of images whose class is left out, which stand for those of no class, (n,).
-
-    The background keeps the covariance of all classes; it only loses the class.
-    """
+    """Raw strangeness of images whose class is left out: they stand for those of no class, (n,)."""
     way, found = len(scatter.counts), []
     for k in torch.linspace(0, way - 1, min(way, _MOST_CLASSES)).long().tolist():
-        others, scores, norms = leave_class_out(scatter, k, kappa)
-        # The inverse without row and column k, from the inverse with them.
-        column = metric.background[others, k]
-        smaller = metric.background[others][:, others]
-        smaller = smaller - column[:, None] * column / metric.background[k, k]
-        found.append(raw_strangeness(scores, norms, smaller, metric.alpha))
+        others, scores, products = leave_class_out(scatter, k, kappa)
+        background = _background(products, scatter.counts[others], kappa)
+        fit = (scores @ background * scores).sum(dim=1)
+        found.append(raw_strangeness(scores, products.diagonal(), fit, metric.alpha))
     return torch.cat(found)
+
+
+def _background(products: Tensor, counts: Tensor, kappa: float) -> Tensor:
+    """How scores show the fit to one Gaussian over all classes, (K, K).
+
+    Its covariance is that within classes and a share of that between them, sum of n_k c_k c_k'. By
+    Woodbury, what distinguishes the two inverses is a quadratic form in the scores.
+
+    Args:
+        products: Of the prototypes under the inverse covariance, (K, K).
+        counts: Images of each class, (K,).
+        kappa: The shrinkage.
+    """
+    return torch.linalg.inv(torch.diag(kappa / (_BACKGROUND * counts)) + products)
