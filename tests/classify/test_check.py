@@ -25,13 +25,16 @@ def checked(
 
 
 COLOURS = {"box": (40, 160, 60), "disc": (200, 40, 40), "wedge": (50, 70, 210)}
+RARE = (230, 210, 20)
 
 
 def scene(subject: str, seed: int) -> Image.Image:
     """Clouds that differ from photo to photo, in the colour of the subject."""
     dice = np.random.default_rng([seed, *subject.encode()])
     clouds = Image.fromarray(dice.integers(0, 256, (7, 7), np.uint8)).resize((64, 48), 3)
-    return Image.blend(clouds.convert("RGB"), Image.new("RGB", (64, 48), COLOURS[subject]), 0.6)
+    return Image.blend(
+        clouds.convert("RGB"), Image.new("RGB", (64, 48), COLOURS.get(subject, RARE)), 0.6
+    )
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def test_every_fault_is_found(clean: Path, tmp_path: Path) -> None:
     Image.fromarray(noise).save(clean / "box" / "alien.png")
     shutil.copy(clean / "box" / "0.png", clean / "disc" / "stray.png")
     (clean / "rare").mkdir()
-    scene("disc", 50).save(clean / "rare" / "only.png")
+    scene("rare", 50).save(clean / "rare" / "only.png")
     (clean / "wedge" / "broken.png").write_text("x")
     again = tmp_path / "test.png"
     scene("wedge", 3).resize((32, 24)).save(again)  # wedge/3.png, scaled

@@ -16,9 +16,9 @@ def test_the_model_is_always_named(
     monkeypatch.setattr(models, "default_model", lambda: "fc100")
     file = tmp_path / "x.tadam"
     result = tadam("fit", photos, "-o", file, "--model", model)
-    assert f"with the model {model};" in result.out
+    assert f"with the model {model}\n" in result.out
     result = tadam("fit", photos, "-o", file, "--force")
-    assert "3 classes from 18 images, with the model fc100;" in result.out
+    assert "3 classes from 18 images, with the model fc100\n" in result.out
     result = tadam("fit", photos, "-o", file, "--force", "--json")
     assert json.loads(result.out)["model"] == "fc100"
 

@@ -38,7 +38,7 @@ def test_the_most_probable_classes_are_given_in_their_order(
 
     with open(table, newline="", encoding="utf-8") as rows:
         (row,) = csv.DictReader(rows)
-    columns = ["path", "label", "confidence", "distance", "class1", "p1", "class2", "p2"]
+    columns = ["path", "label", "confidence", "strangeness", "class1", "p1", "class2", "p2"]
     assert list(row) == columns
     assert [row["class1"], row["class2"]] == [name for _, name in ranked[:2]]
     assert [float(row[p]) for p in ("p1", "p2")] == pytest.approx([s for s, _ in ranked[:2]], 1e-4)

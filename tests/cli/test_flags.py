@@ -26,8 +26,11 @@ EXEMPT = {
     "reproduce/demo.py": "prints commands to copy",
     "reproduce/imagenet.py": "is a script with options of its own",
     "reproduce/result.py": "writes down the command behind a result",
+    "reports/check_report.py": "CSS, and a command to copy",
     "reports/demo_report.py": "shows commands to copy",
+    "reports/evaluation_report.py": "CSS, and commands to copy",
     "reports/html.py": "CSS",
+    "reports/photo_page.py": "CSS",
     "reports/prediction_map.py": "CSS",
     "reports/prediction_report.py": "CSS, and a command to copy",
 }

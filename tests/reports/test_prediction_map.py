@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tadam.reports.map_labels import place_labels
 from tadam.reports.prediction_map import Map, class_colours, principal_axes
 
 
@@ -54,13 +55,43 @@ def test_an_unknown_image_is_a_cross_and_all_points_say_what_they_are() -> None:
     assert re.search(r'fill="#222222"><title>one.jpg<', svg)
     assert "<title>two &lt;3&gt;.jpg</title>" in svg
     assert "<title>labelled: a &amp; b</title>" in svg
-    assert svg.count("<title>") == 6
-    assert svg.count("<text") == 2
+    assert svg.count("<text") == 4  # for wide and for narrow screens
+    assert svg.count("<title>") == 6 + 4
 
 
-def test_many_names_would_hide_the_points() -> None:
-    points = np.random.default_rng(0).normal(size=(30, 3))
-    drawing = Map([f"class {k}" for k in range(30)], class_colours(30), points, unit=False)
+@pytest.mark.parametrize("font", [15, 34])
+@pytest.mark.parametrize("spread", [5.0, 60.0, 250.0])
+def test_names_never_overlap_each_other_or_a_point(font: float, spread: float) -> None:
+    dice = np.random.default_rng(0)
+    points = np.clip(dice.normal((480, 280), spread, (40, 2)), 20, (940, 540))
+    names = [f"class {'x' * int(n)}" for n in dice.integers(0, 30, 40)]
+    placed = place_labels(points, names, font, 960, 560)
+    boxes = [label.box for label in placed if label is not None]
+    assert boxes
+    assert spread == 5 or len(boxes) > 10
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        assert left >= 0
+        assert top >= 0
+        assert right <= 960
+        assert bottom <= 560
+        for x, y in points:
+            assert not (left < x < right and top < y < bottom)
+        for other in boxes[:i]:
+            apart = right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+            assert apart
+
+
+def test_a_lonely_name_stands_above_its_point_and_a_long_one_is_shortened() -> None:
+    (label,) = place_labels(np.array([[480.0, 280.0]]), ["a" * 40], 15, 960, 560)
+    assert label is not None
+    assert label.x == 480
+    assert label.y < 280
+    assert label.text == "a" * 21 + "…"
+
+
+def test_names_of_hundreds_of_classes_are_shown_on_hovering_only() -> None:
+    points = np.random.default_rng(0).normal(size=(90, 3))
+    drawing = Map([f"class {k}" for k in range(90)], class_colours(90), points, unit=False)
     drawing.prototypes(points)
     assert "<text" not in drawing.svg()
     assert "<title>class 29</title>" in drawing.svg()

@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 
 from tadam.cli.files import check_inputs, check_outputs
-from tadam.cli.labelled_photos import LabelledPhotos, Nested, read_labelled
-from tadam.cli.options import Device, Force, Json, Model, Strict
+from tadam.cli.labelled_photos import LabelledPhotos, Nested, chosen_model, read_labelled
+from tadam.cli.options import Device, Force, Json, Model, NoCache, PhotoSize, Strict
 from tadam.cli.skipped import told
 from tadam.reports.terminal import out, percent, print_json, progress_bar
 
@@ -30,15 +30,18 @@ def check(
         Path | None, typer.Option(metavar="FILE.html", help="Write a page to look at.")
     ] = None,
     model: Model = None,
+    image_size: PhotoSize = None,
     nested: Nested = False,
+    no_cache: NoCache = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Look for wrong labels, copies, confusable and small classes in labelled photos."""
+    """Find wrong labels, copies and weak classes among labelled photos."""
     check_inputs([folder, *([test] if test else [])])
     check_outputs([report] if report else [], force)
+    name = chosen_model(model)
     from tadam.classify.check import check_photos
     from tadam.classify.classifier import FewShotClassifier
     from tadam.classify.reading import sources
@@ -46,7 +49,7 @@ def check(
     with told() as problems, progress_bar("looking") as progress:
         images, labels = read_labelled(folder, nested, problems)
         result = check_photos(
-            FewShotClassifier(model, device=device),
+            FewShotClassifier(name, image_size=image_size, cache=not no_cache, device=device),
             images,
             labels,
             sources(test) if test else (),

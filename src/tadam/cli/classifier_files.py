@@ -27,7 +27,7 @@ Elsewhere = Annotated[
 
 
 def info(classifier: Classifier, as_json: Json = False) -> None:
-    """Say what is in a classifier's file: classes, photos, model, size, date."""
+    """Say what is in a classifier's file."""
     check_inputs([classifier])
     from tadam.classify.info import classifier_info
 
@@ -57,7 +57,7 @@ def add(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Add labelled photos to a classifier, of its classes or of new ones."""
+    """Add labelled photos, or new classes, to a classifier."""
     check_inputs([classifier, folder])
     known = _opened(classifier, output, force, device)
     from tadam.classify.duplicates import copies_among

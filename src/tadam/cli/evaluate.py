@@ -1,22 +1,22 @@
 """`tadam evaluate`: how good a model is on random tasks, or a classifier on labelled images."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from tadam.cli.files import check_inputs
+from tadam.cli.evaluated_photos import print_evaluated, write_evaluation_csv
+from tadam.cli.files import PhotoFiles, check_inputs
+from tadam.cli.flags import flag
+from tadam.cli.labelled_photos import Nested
 from tadam.cli.options import DataDir, Device, Json, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
-from tadam.reports.terminal import out, percent, print_evaluation, print_json, progress_bar
+from tadam.reports.terminal import out, print_evaluation, print_json, progress_bar
 
-if TYPE_CHECKING:
-    from tadam.evaluation.folders import FolderEvaluation
-
-#: A confusion matrix of more classes than this does not fit a terminal.
-_CLASSES = 12
+#: Options for a model on a data set, and for a classifier on a folder.
+_MODEL = ("split", "way", "shot", "tasks", "queries", "seed")
+_CLASSIFIER = ("strict", "reject", "nested", "csv_file", "report", "force")
 
 
 def evaluate(
@@ -41,7 +41,13 @@ def evaluate(
     device: Device = "auto",
     data: DataDir = None,
     strict: Strict = False,
+    reject: Annotated[
+        bool, typer.Option("--reject", help="Measure 'unknown' too, on a folder of that name.")
+    ] = False,
+    nested: Nested = False,
     as_json: Json = False,
+    *,
+    files: PhotoFiles,
 ) -> None:
     """Measure a model on random tasks, or a classifier on a labelled folder."""
     if folder is not None and dataset is not None:
@@ -50,14 +56,11 @@ def evaluate(
             "a data set, 'tadam evaluate MODEL --dataset NAME': give one of the two"
         )
     if folder is not None:
-        for name in ("split", "way", "shot", "tasks", "queries", "seed"):
-            source = context.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                raise UserError(f"--{name} is for a model on a --dataset: leave it out here")
-        _evaluate_classifier(Path(model), folder, strict, device, as_json)
+        _refuse(context, _MODEL, "a model on a --dataset")
+        settings = {"reject": reject, "nested": nested, "thumbnails": files.report is not None}
+        _evaluate_classifier(Path(model), folder, files, strict, device, as_json, settings)
         return
-    if strict:
-        raise UserError("--strict is for a classifier on a folder: leave it out here")
+    _refuse(context, _CLASSIFIER, "a classifier on a folder")
     from tadam.evaluation.tasks import evaluate as run
 
     with progress_bar("evaluating") as progress:
@@ -68,46 +71,45 @@ def evaluate(
         print_evaluation(result)
 
 
-def _evaluate_classifier(
-    file: Path, folder: Path, strict: bool, device: str, as_json: bool
-) -> None:
-    from tadam.classify.classifier import FewShotClassifier
-    from tadam.evaluation.folders import evaluate_folder
+def _refuse(context: typer.Context, names: tuple[str, ...], purpose: str) -> None:
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UserError(f"{flag(name)} is for {purpose}: leave it out here")
 
+
+def _evaluate_classifier(
+    file: Path,
+    folder: Path,
+    files: PhotoFiles,
+    strict: bool,
+    device: str,
+    as_json: bool,
+    settings: dict[str, bool],
+) -> None:
     if not file.is_file():
         raise UserError(
             f"there is no classifier {file}: name a file that 'tadam fit' wrote, or measure a "
             "model with --dataset NAME instead of a folder"
         )
     check_inputs([folder])
+    files.check(file)
+    from tadam.classify.classifier import FewShotClassifier
+    from tadam.evaluation.folders import evaluate_folder
+
     classifier = FewShotClassifier.load(file, device=device)
     with told() as problems, progress_bar("classifying") as progress:
-        result = evaluate_folder(classifier, folder, progress, None if strict else problems)
+        told_or_raised = None if strict else problems
+        result = evaluate_folder(classifier, folder, progress, told_or_raised, **settings)
+    if files.csv_file:
+        write_evaluation_csv(files.csv_file, result)
+    if files.report:
+        from tadam.reports.evaluation_report import write_evaluation_report
+
+        write_evaluation_report(files.report, result)
     if as_json:
         print_json(result.to_json())
-    else:
-        _print_classifier(result)
-
-
-def _print_classifier(result: "FolderEvaluation") -> None:
-    """Accuracy, the classes from worst to best, and the confusion matrix if it fits."""
-    table = Table(show_header=False)
-    table.add_row("images", str(result.images))
-    table.add_row("accuracy", percent(result.accuracy), style="bold")
-    table.add_row("calibration error", percent(result.calibration_error))
-    out.print(table)
-    classes = Table("class", "images", "accuracy", "most often mistaken for")
-    for name, share in sorted(result.per_class.items(), key=lambda item: item[1]):
-        own = result.class_names.index(name)
-        row = result.confusion[own]
-        wrong = [0 if k == own else count for k, count in enumerate(row)]
-        taken = result.class_names[wrong.index(max(wrong))] if max(wrong) else "-"
-        classes.add_row(name, str(sum(row)), percent(share), taken)
-    out.print(classes)
-    if len(result.class_names) > _CLASSES:
-        out.print(f"--json has the {len(result.class_names)} x {len(result.class_names)} confusion")
         return
-    matrix = Table("true \\ answer", *result.class_names)
-    for name, row in zip(result.class_names, result.confusion, strict=True):
-        matrix.add_row(name, *map(str, row))
-    out.print(matrix)
+    print_evaluated(result)
+    for written in files.named:
+        out.print(f"written: {written}", soft_wrap=True)

@@ -2,8 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from tadam.cli.options import Force
 from tadam.errors import UserError
 
 
@@ -37,3 +42,25 @@ def check_outputs(files: Sequence[Path], force: bool, classifier: Path | None = 
             raise UserError(f"{file} cannot be written: {folder} is not a folder")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise UserError(f"{file} cannot be written: you may not write in {folder}")
+
+
+@dataclass(frozen=True)
+class PhotoFiles:
+    """What a command on photos writes besides what it prints."""
+
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for each image.")
+    ] = None
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page to look at.")
+    ] = None
+    force: Force = False
+
+    @property
+    def named(self) -> list[Path]:
+        """The files that are asked for."""
+        return [file for file in (self.csv_file, self.report) if file]
+
+    def check(self, classifier: Path) -> None:
+        """Refuses what cannot or should not be written, before any work is done."""
+        check_outputs(self.named, self.force, classifier)

@@ -11,6 +11,7 @@ FLAGS = {
     "alphas": "--values",
     "changes": "--set",
     "cpus": "--job-cpus",
+    "csv_file": "--csv",
     "gpus": "--job-gpus",
     "memory": "--job-memory",
     "parts": "--only",

@@ -46,6 +46,17 @@ def read_labelled(
     return files, labels
 
 
+def chosen_model(model: str | None) -> str:
+    """The model's name, once it is found; says what is missing if the best one is not there."""
+    from tadam.models.find import default_model, find_model, what_is_missing
+
+    name = model or default_model()
+    find_model(name)
+    if model is None and (advice := what_is_missing()):
+        err.print(f"note: {advice}", soft_wrap=True)
+    return name
+
+
 def print_classes(classes: Sequence[Any], counts: Sequence[int]) -> None:
     """The classes with the number of photos of each, on as few lines as they need."""
     named = [f"{_short(str(name))} {count}" for name, count in zip(classes, counts, strict=True)]

@@ -47,20 +47,14 @@ def json_rows(
     ]
 
 
-def write_files(
+def write_csv(
+    file: Path,
     classifier: "FewShotClassifier",
     predictions: "Sequence[Prediction]",
     top: int | None,
-    csv_file: Path | None,
-    report: Path | None,
 ) -> None:
-    """The CSV file and the page that are asked for."""
-    if csv_file:
-        write_text(csv_file, _csv_text(classifier, predictions, top))
-    if report:
-        from tadam.reports.prediction_report import write_report
-
-        write_report(report, classifier, predictions)
+    """Writes a row for each image; with `top`, only the most probable classes."""
+    write_text(file, _csv_text(classifier, predictions, top))
 
 
 def _csv_text(

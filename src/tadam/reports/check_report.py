@@ -26,7 +26,8 @@ _STYLE = """
 .curve .dashed { stroke-dasharray: 6 5; } .curve circle { fill: var(--accent); }
 .curve .range { stroke: var(--accent); stroke-width: 2px; opacity: 0.6; }
 .curve .grid { stroke: var(--line); }
-@media (max-width: 600px) { .curve text { font-size: 22px; } }
+@media (max-width: 600px) { .curve text { font-size: 22px; }
+  .group .tile { width: calc(50% - 6px); } .classes :is(th, td):nth-child(4) { display: none; } }
 """
 
 
@@ -130,7 +131,7 @@ class _Page:
             lead += (
                 f" {count} of the classes {'has' if count == 1 else 'have'} fewer than 5 photos."
             )
-        table = f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+        table = f'<div class="scroll classes"><table>{head}{"".join(rows)}</table></div>'
         return section("Classes", table, lead)
 
     def _confused(self) -> str:
@@ -166,7 +167,7 @@ def _curve(check: "Check") -> str:
     """Accuracy against photos of a class, doubled at each step to the right."""
     then = check.doubled
     assert then is not None
-    width, height, left, below = 640, 300, 64, 44
+    width, height, left, below = 640, 320, 76, 66
     most = math.log2(then.photos)
     lowest = math.floor(10 * min(p.accuracy - p.error for p in check.curve)) / 10
     lowest = max(0.0, min(lowest, 0.9))
@@ -193,10 +194,10 @@ def _curve(check: "Check") -> str:
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5"><title>{count} photos: '
             f"{rough_percent(share)}</title></circle>"
-            f'<text x="{x:.1f}" y="{height - 20}" text-anchor="middle">{count}</text>'
+            f'<text x="{x:.1f}" y="{height - 36}" text-anchor="middle">{count}</text>'
         )
     parts.append(
-        f'<text x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">'
+        f'<text x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle">'
         "photos of a class</text>"
     )
     return (

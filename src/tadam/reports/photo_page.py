@@ -32,7 +32,8 @@ img { image-rendering: auto; object-fit: cover; }
 .sure > i { display: block; height: 4px; border-radius: 2px; }
 .dot { display: inline-block; width: 12px; height: 12px; border-radius: 50%; margin-right: 8px;
        vertical-align: -1px; }
-.scroll { max-height: 460px; overflow-y: auto; } .scroll td:first-child { overflow-wrap: anywhere; }
+.scroll { max-height: 460px; overflow-y: auto; } .scroll td:first-child { overflow-wrap: anywhere;
+  min-width: 7em; }
 .tiles + p { margin: 16px 0 0; }
 summary { cursor: pointer; font-size: 18px; font-weight: 600; }
 details > p { margin-top: 8px; }

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tadam.reports.figure import PALETTE
+from tadam.reports.map_labels import labels_svg
 
 Points = npt.NDArray[Any]
 
@@ -16,16 +17,20 @@ Points = npt.NDArray[Any]
 _FITTED = 1000
 _WIDTH, _HEIGHT, _MARGIN = 960, 560, 40
 #: More names than this would hide the points; hovering shows them instead.
-_MOST_NAMES = 24
+_MOST_NAMES = 60
+#: Size of the names on a wide screen and on a phone, where the map is shown at a third of its size.
+_FONTS = {"wide": 15, "narrow": 34}
 _GOLDEN = 0.61803398875
 
 STYLE = """
-.map text { font-size: 15px; font-weight: 600; fill: var(--ink); stroke: var(--paper);
-            stroke-width: 4px; paint-order: stroke; text-anchor: middle; pointer-events: none; }
+.map text { font-weight: 600; fill: var(--ink); stroke: var(--paper); stroke-width: 4px;
+            paint-order: stroke; text-anchor: middle; cursor: default; }
+.map .leader { stroke: var(--soft); stroke-width: 1.5px; } .map .narrow { display: none; }
 .map .image { fill-opacity: 0.55; } .map .support { fill: none; stroke-width: 2.5px; }
 .map .prototype { stroke: var(--ink); stroke-width: 2px; }
 .map .unknown { fill: none; stroke: var(--soft); stroke-width: 2px; }
-@media (max-width: 600px) { .map text { font-size: 30px; } }
+@media (max-width: 600px) { .map .wide { display: none; } .map .narrow { display: inline; }
+  .map circle { r: 10px; } }
 """
 
 
@@ -116,7 +121,7 @@ class Map:
             )
 
     def prototypes(self, points: Points) -> None:
-        """Draws a prototype per class, named if there is room."""
+        """Draws a prototype per class, named where there is room."""
         places = self._places(points)
         for (x, y), name, colour in zip(places, self._names, self._colours, strict=True):
             self._parts.append(
@@ -124,8 +129,10 @@ class Map:
                 f'fill="{colour}"><title>{escape(name)}</title></path>'
             )
         if len(self._names) <= _MOST_NAMES:
-            for (x, y), name in zip(places, self._names, strict=True):
-                self._parts.append(f'<text x="{x:.1f}" y="{y - 16:.1f}">{escape(name)}</text>')
+            self._parts += [
+                labels_svg(kind, places, self._names, font, _WIDTH, _HEIGHT)
+                for kind, font in _FONTS.items()
+            ]
 
     def svg(self) -> str:
         """The drawing, as wide as the page."""
