@@ -45,4 +45,5 @@ def test_its_one_table_has_what_was_published_and_what_was_measured() -> None:
     assert found == {
         "TADAM as published": [str(paper[shot][0]) for shot in SHOTS],
         "our model `fc100`": measured(stored("fc100.json")["test"]),
+        "our model `imagenet`": measured(stored("imagenet.json")["fc100"]["imagenet"]),
     }

@@ -111,7 +111,7 @@ def loop(folder: Path, threads: int) -> str:
     for start in range(0, len(files), _LOOP_BATCH):
         batch = []
         for file in files[start : start + _LOOP_BATCH]:
-            image = Image.open(file)
+            image: Image.Image = Image.open(file)
             image.draft("RGB", (2 * size, 2 * size))
             image = image.convert("RGB")
             side = min(image.size)
