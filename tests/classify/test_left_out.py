@@ -30,7 +30,7 @@ def by_hand(y: Array, labels: npt.NDArray[np.int64], kappa: float) -> tuple[Arra
     c = prototypes(y, labels)
     residuals = y - c[np.unique(labels, return_inverse=True)[1]]
     scatter = residuals.T @ residuals
-    return c, kappa * np.linalg.inv(scatter + kappa * np.eye(y.shape[1]))
+    return c, np.asarray(kappa * np.linalg.inv(scatter + kappa * np.eye(y.shape[1])), np.float64)
 
 
 def scatter_of(y: Array, labels: npt.NDArray[np.int64], shift: Array) -> SupportScatter:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tadam.classify import metric_fit
 from tadam.classify.adaptive_metric import POWER, AdaptiveMetric
+from tadam.classify.left_out import SupportScatter, leave_one_out
 from tadam.classify.metric_fit import fit_metric, left_out_answers
 
 
@@ -79,11 +80,11 @@ def test_the_shrinkage_has_the_least_loss_of_all_candidates() -> None:
     z, labels, _, _ = task(way=5, shot=4, seed=3)
     metric, _ = fit_metric(z, labels, 5)
     chosen = metric.double()
-    scatter = metric_fit.SupportScatter(chosen.standardised(z.double()), labels, 5, chosen.shift)
+    scatter = SupportScatter(chosen.standardised(z.double()), labels, 5, chosen.shift)
     near = metric_fit.ALPHA_OF_ONE_SHOT * 4**0.75
     losses = {}
     for exponent in range(-6, 7):
-        left_out = metric_fit.leave_one_out(scatter, torch.arange(20), 2.0**exponent)
+        left_out = leave_one_out(scatter, torch.arange(20), 2.0**exponent)
         logits = metric_fit.left_out_logits(left_out)
         losses[2.0**exponent] = (
             min(  # every alpha on a fine grid

@@ -31,8 +31,8 @@ DataDir = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        help="A shipped model's name, a run folder or a weights file; the best one "
-        "installed by default."
+        help="A shipped model's name, a run folder, a weights file, an ONNX encoder or hf:NAME; "
+        "the best one installed by default."
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
