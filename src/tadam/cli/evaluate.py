@@ -38,6 +38,10 @@ def evaluate(
     tasks: Annotated[int, typer.Option(help="Random tasks.")] = 500,
     queries: Annotated[int, typer.Option(help="Query images of a task.")] = 100,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the tasks.")] = 0,
+    within_family: Annotated[
+        bool,
+        typer.Option("--within-family", help="Tasks of one family of classes, e.g. a superclass."),
+    ] = False,
     device: Device = "auto",
     data: DataDir = None,
     strict: Strict = False,
@@ -50,10 +54,10 @@ def evaluate(
             "a data set, 'tadam evaluate MODEL --dataset NAME': give one of the two"
         )
     if folder is not None:
-        for name in ("split", "way", "shot", "tasks", "queries", "seed"):
+        for name in ("split", "way", "shot", "tasks", "queries", "seed", "within_family"):
             source = context.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
-                raise UserError(f"--{name} is for a model on a --dataset: leave it out here")
+                raise UserError(f"`{name}` is for a model on a `dataset`: leave it out here")
         _evaluate_classifier(Path(model), folder, strict, device, as_json)
         return
     if strict:
@@ -61,7 +65,10 @@ def evaluate(
     from tadam.evaluation.tasks import evaluate as run
 
     with progress_bar("evaluating") as progress:
-        result = run(model, dataset, split, way, shot, tasks, queries, seed, device, progress)
+        share = float(within_family)
+        result = run(
+            model, dataset, split, way, shot, tasks, queries, seed, device, progress, share
+        )
     if as_json:
         print_json(result.to_json())
     else:

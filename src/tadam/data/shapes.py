@@ -129,6 +129,11 @@ def class_names() -> tuple[str, ...]:
     return tuple(c.name for c in CLASSES)
 
 
+def free_attribute(name: str) -> str:
+    """The family of a class, such as "any colour": what differs between its pictures."""
+    return name.partition("(")[2].removesuffix(")")
+
+
 def split_classes() -> dict[str, tuple[int, ...]]:
     """Class indices by split: "train", "val" and "test"."""
     splits, start = {}, 0
