@@ -31,6 +31,7 @@ ALLOWED_AND_REFUSED = {
     "backbone.name": ("resnet12 conv4", "resnet18 ResNet12"),
     "backbone.width": ("1 1024", "0 1025"),
     "backbone.pools": ("0 4", "-1 5"),
+    "backbone.projection": ("0 4", "-1 5"),
     "backbone.activation": ("swish relu", "gelu"),
     "backbone.initialisation": ("paper he", "xavier"),
     "backbone.statistics": ("batch task", "layer"),
@@ -43,6 +44,7 @@ ALLOWED_AND_REFUSED = {
     "auxiliary.batch_size": ("2", "1"),
     "auxiliary.probability": ("0 1", "-0.1 1.1 nan"),
     "auxiliary.decay": ("0 1", "-0.1 1.1 nan"),
+    "auxiliary.pretraining": ("0 1", "-0.1 1.1 nan"),
     "auxiliary.decay_steps": ("1", "0"),
     "optimiser.name": ("sgd adamw", "adam SGD"),
     "optimiser.learning_rate": ("1e-9", "0 -0.1 nan"),
@@ -398,5 +400,6 @@ def test_differences_between_two_backbones_name_the_keys_that_only_one_has() -> 
     assert Config().differences(other) == [
         "backbone.name: 'resnet12' != 'conv4'",
         "backbone.pools: 3 != 'absent'",
+        "backbone.projection: 0 != 'absent'",
         "backbone.embedding: 'absent' != 'pooled'",
     ]

@@ -138,10 +138,12 @@ class AuxiliaryConfig:
     """... multiplied by this ..."""
     decay_steps: int = 20
     """... this many times over the run."""
+    pretraining: float = 0.0
+    """Instead of co-training, classify all classes for this share of the run, then never again."""
 
     def __post_init__(self) -> None:
         require(self.batch_size >= 2, "auxiliary.batch_size", "at least 2", self.batch_size)
-        for name in ("probability", "decay"):
+        for name in ("probability", "decay", "pretraining"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"auxiliary.{name}", "between 0 and 1", value)
         require(self.decay_steps >= 1, "auxiliary.decay_steps", "at least 1", self.decay_steps)

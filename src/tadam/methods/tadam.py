@@ -5,7 +5,7 @@ Prototypical Networks (Snell et al., 2017) are the same method without these thr
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tadam.config import Config, MethodConfig, OptimiserConfig
 from tadam.errors import UserError
 from tadam.methods.base import InputSpec, Method, Tasks, Update
-from tadam.methods.cotraining import makes_auxiliary_update
+from tadam.methods.cotraining import makes_auxiliary_update, makes_few_shot_update
 from tadam.methods.task_description import TaskDescription
 from tadam.metric import ScaledMetric, prototypes
 from tadam.nn.backbone import Backbone, build_backbone
@@ -177,6 +177,7 @@ class Tadam(Method):
         few_shot = Update("few_shot", self, lambda name: not name.startswith("auxiliary_head."))
         if not config.auxiliary.enabled:
             return [few_shot]
+        few_shot = replace(few_shot, is_due=partial(makes_few_shot_update, config=config))
         auxiliary = Update(
             "auxiliary",
             self.auxiliary_logits,

@@ -98,7 +98,7 @@ def separation(z: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> flo
 
 
 def _family(sampler: EpisodeSampler, task: Episode) -> str:
-    return sampler.store.families[task.classes[0, 0]]
+    return str(sampler.store.families[task.classes[0, 0]])
 
 
 def _titles(sampler: EpisodeSampler, own: Episode, other: Episode) -> list[str]:
