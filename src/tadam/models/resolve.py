@@ -55,6 +55,7 @@ def resolve_model(
         )
     _require_tadams_own(found)
     found.to(device).backbone.eval()
+    found.description.eval()
     return found, origin
 
 
