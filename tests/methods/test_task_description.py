@@ -91,6 +91,17 @@ def test_standardising_shows_deviations_from_a_moving_mean_of_training_tasks() -
     np.testing.assert_allclose(description.running_mean, mean, rtol=1e-4)  # evaluation only reads
 
 
+def test_statistics_of_a_batch_are_the_mean_over_its_tasks_one_by_one() -> None:
+    config, z = ConditioningConfig(standardise=True), support()
+    whole, *parts = (TaskDescription("moments", 4, config) for _ in range(3))
+    described(whole, z, LABELS)
+    for t, part in enumerate(parts):  # as processes with a task each do
+        described(part, z[t : t + 1], LABELS[t : t + 1])
+    for name in ("running_mean", "running_var"):
+        mean = torch.stack([getattr(part, name) for part in parts]).mean(dim=0)
+        torch.testing.assert_close(getattr(whole, name), mean)
+
+
 def test_dropout_and_noise_act_in_training_alone_and_follow_from_the_pass() -> None:
     config = ConditioningConfig(dropout=0.5, noise=0.1)
     one, same, other = (TaskDescription("mean_std", 4, config, seed) for seed in (3, 3, 4))
