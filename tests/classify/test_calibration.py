@@ -29,6 +29,13 @@ SETTINGS = (
     "validation.every=60",
     "validation.tasks=4",
     "validation.queries=20",
+    "conditioning.layers=all",
+    "conditioning.representation=mean",
+    "conditioning.standardise=false",
+    "conditioning.base=false",
+    "conditioning.dropout=0",
+    "episode.within_family=0",
+    "optimiser.multiplier_decay=10",
 )
 
 

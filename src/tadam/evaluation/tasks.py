@@ -121,7 +121,11 @@ def evaluate(
         result = evaluate_tasks(
             network, sampler, tasks, progress=progress, ranks=ranks, training=training
         )
-    return replace(result, dataset=data.name, split=split, model=str(model))
+    notes = result.notes
+    if MEAN in network.controls() and training is None:
+        own = info.config.data.name
+        notes += (f"The mean vectors of training tasks were not measured: {own} is not here.",)
+    return replace(result, dataset=data.name, split=split, model=str(model), notes=notes)
 
 
 def evaluate_tasks(
