@@ -202,12 +202,10 @@ def _scored(
 
 
 def training_tasks(model: str | Path, info: ModelInfo) -> EpisodeSampler | None:
-    """Tasks like those that a model was trained on; None if their data is not here."""
+    """Tasks of the classes that a model was trained on, not turned; None without their data."""
     episode = info.config.episode
     try:
         store = MeasuredData(model, info, None).load("train")
-        if info.config.augment.rotated_classes:
-            store = store.rotated()
         share, seed = episode.within_family, info.config.run.seed
         return EpisodeSampler(store, episode.way, episode.shot, 1, seed, within_family=share)
     except UserError:
