@@ -182,6 +182,23 @@ def test_evaluate_prints_accuracy_on_and_off_as_json(
     assert "with conditioning off" in table.out
 
 
+def test_evaluate_says_what_conditioning_does(
+    tadam: CommandLine, images: Path, trained: Path
+) -> None:
+    shape = ("--way", 2, "--shot", 1, "--tasks", 4, "--queries", 6)
+    here = ("evaluate", trained, "--dataset", f"folder:{images}", *shape)
+    values = json.loads(tadam(*here, "--json").out)
+    assert list(values["controls"]) == ["other", "mean", "unconditioned"]
+    for control in values["controls"].values():
+        difference = values["accuracy"] - control["accuracy"]
+        assert control["difference"] == pytest.approx(difference)
+    table = " ".join(tadam(*here).out.split())
+    assert "with another task's vectors" in table
+    assert values["notes"][0] in table
+    alone = tadam(*here, "--within-family")
+    assert_one_sentence(alone, "has no families of classes: leave --within-family out")
+
+
 def test_data_commands_list_prepare_verify_and_show(tadam: CommandLine, tmp_path: Path) -> None:
     folder = write_image_folder(tmp_path / "images")
     assert "shapes" in tadam("data", "list").out
@@ -242,7 +259,7 @@ def test_lemma1_leaves_earlier_results_alone(tadam: CommandLine, tmp_path: Path)
     assert_one_sentence(other, "lemma1.json has another seed: choose another --out")
     assert earlier == {p: p.read_bytes() for p in tmp_path.iterdir()}
     (tmp_path / "lemma1.json").unlink()
-    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.md exists")
+    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.csv exists")
 
 
 @pytest.mark.parametrize("option", ["--job-cpus", "--job-gpus", "--job-memory"])

@@ -66,6 +66,7 @@ def resolve_model(
         )
     _require_tadams_own(found)
     found.to(device).backbone.eval()
+    found.description.eval()
     return found, origin
 
 
