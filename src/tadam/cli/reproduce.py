@@ -9,6 +9,7 @@ import typer
 from tadam.cli.ablations import ablation_commands
 from tadam.cli.claims import gradients, task_clusters
 from tadam.cli.options import JobOptions, Json
+from tadam.cli.photos import photos
 from tadam.cli.tables import (
     FOLDER,
     Out,
@@ -39,6 +40,7 @@ for command in (table2, table3, figure4):
     reproduce_app.command()(command)
 for name, ablation in ablation_commands():
     reproduce_app.command(name)(ablation)
+reproduce_app.command("photos")(photos)
 reproduce_app.command("gradients")(gradients)
 reproduce_app.command("task-clusters")(task_clusters)
 
