@@ -11,6 +11,7 @@ FLAGS = {
     "alphas": "--values",
     "changes": "--set",
     "cpus": "--job-cpus",
+    "form": "--format",
     "gpus": "--job-gpus",
     "memory": "--job-memory",
     "parts": "--only",

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from tadam.cli.bulk import BulkOptions, predict_parts
 from tadam.cli.files import check_inputs, check_outputs
-from tadam.cli.options import Device, Force, Json, NoCache, Strict
+from tadam.cli.options import Device, Force, Json, NoCache, RejectOptions, Strict
 from tadam.cli.predictions import json_rows, print_predictions, write_files
 from tadam.cli.skipped import told
 from tadam.errors import Interrupted, UserError
@@ -29,39 +30,34 @@ def predict(
     top: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="List the N most probable classes.")
     ] = None,
-    reject: Annotated[
-        bool, typer.Option("--reject", help="Answer 'unknown' for an image far from every class.")
-    ] = False,
-    reject_threshold: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            min=0.0,
-            help="Use this distance, not the learnt one; implies --reject.",
-        ),
-    ] = None,
     no_cache: NoCache = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
     as_json: Json = False,
+    *,
+    rejection: RejectOptions,
+    bulk: BulkOptions,
 ) -> None:
     """Sort pictures into the classes that were learnt."""
     outputs = [file for file in (csv_file, report) if file]
+    if bulk.wanted(others=bool(outputs) or strict):
+        predict_parts(classifier, paths, bulk, top, rejection, as_json)
+        return
     check_inputs([classifier, *paths])
     check_outputs(outputs, force, classifier)
     from tadam.classify.classifier import FewShotClassifier
 
     known = FewShotClassifier.load(classifier, device=device).set_params(cache=not no_cache)
-    if reject_threshold is not None:
-        known.reject_threshold_, reject = reject_threshold, True
+    if rejection.reject_threshold is not None:
+        known.reject_threshold_ = rejection.reject_threshold
     with told() as problems, progress_bar("classifying") as progress:
         images = _images(paths, problems)
         left_out = len(problems)
         with interruption() as stopped:
             predictions = known.classify(
                 images,
-                reject=reject,
+                reject=rejection.asked(),
                 thumbnails=report is not None,
                 progress=progress,
                 problems=None if strict else problems,
