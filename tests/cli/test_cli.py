@@ -1,6 +1,7 @@
 """The command line: a mistake gets one sentence and exit code 2, and writes nothing."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,18 @@ def test_a_wrong_setting_is_one_sentence_and_writes_nothing(
     result = tadam(*train_arguments(images, tmp_path / "run", *settings))
     assert_one_sentence(result, *words)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_run_on_ones_own_images_says_first_how_long_it_takes(
+    tadam: CommandLine, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = r"^about [\d.]+ s here \(.*\); you can stop it with Ctrl-C and continue with --resume$"
+    short = tadam(*train_arguments(images, tmp_path / "short"))
+    assert not re.search(said, short.err, re.M)
+    monkeypatch.setattr("tadam.cli.train._SOON_SEEN", 6)
+    long = tadam(*train_arguments(images, tmp_path / "long"))
+    assert long.code == 0
+    assert re.search(said, long.err, re.M), long.err
 
 
 def test_an_unknown_recipe_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_which_output_is_the_embedding() -> None:
 def test_the_command_line_takes_an_onnx_file(tmp_path: Path, tadam: CommandLine) -> None:
     folder, file = write_photos(tmp_path / "photos"), write_onnx(tmp_path / "e.onnx")
     command = ("fit", folder, "-o", tmp_path / "c.tadam", "--model", file)
-    assert_one_sentence(tadam(*command), "give --mean and --std", "--mean 0.485")
+    assert_one_sentence(tadam(*command), "give --mean and --std", "are 0.485,0.456,0.406 and")
     result = tadam(*command, "--mean", "0.5,0.5,0.5", "--std", "0.2,0.2,0.2")
     assert result.code == 0, result.err
     assert tadam("predict", tmp_path / "c.tadam", folder).code == 0

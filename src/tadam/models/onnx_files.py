@@ -19,7 +19,7 @@ from tadam.nn.one_by_one import one_thread_session
 
 #: Larger files are refused: a classifier's file holds the encoder.
 MOST_ONNX_BYTES = 2**30
-_USUAL = "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
+_USUAL = "0.485,0.456,0.406 and 0.229,0.224,0.225"
 
 
 def open_onnx(
