@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tadam.classify.reading import ImageSource
 
 Classifier = Annotated[Path, typer.Argument(metavar="FILE.tadam", help="What 'tadam fit' wrote.")]
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH", help="Images, folders or zips of them.")
+]
 
 
 def predict(

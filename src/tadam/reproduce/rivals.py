@@ -21,7 +21,7 @@ _NEIGHBOURS = 5
 
 def unit(z: Vectors) -> Vectors:
     """Vectors of length 1."""
-    return z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
+    return np.asarray(z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12))
 
 
 def prototypes(z: Vectors, labels: Labels) -> Vectors:
