@@ -509,6 +509,7 @@ def test_the_constructor_only_stores_its_arguments() -> None:
         "alpha": 2.0,
         "reject_threshold": 0.5,
         "image_size": None,
+        "cache": False,
         "device": "cpu",
     }
     assert classifier.get_params() == vars(classifier)
