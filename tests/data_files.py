@@ -162,8 +162,8 @@ def write_tiered_imagenet(root: Path, count: int = 3) -> Path:
         content = {
             "label_specific": np.array(labels),
             "label_specific_str": names,
-            "label_general": np.zeros(len(labels), int),
-            "label_general_str": ["thing"],
+            "label_general": np.array(labels) % 2,
+            "label_general_str": ["even", b"odd"],
         }
         (folder / f"{split}_images_png.pkl").write_bytes(pickle.dumps(images, 2))
         (folder / f"{split}_labels.pkl").write_bytes(pickle.dumps(content, 2))

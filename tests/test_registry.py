@@ -18,7 +18,8 @@ class _Settings:
 
 def test_every_backbone_is_found_by_the_name_of_its_file() -> None:
     files = {"efficientnet_lite0": "efficientnet_lite", "efficientnet_lite2": "efficientnet_lite"}
-    assert BACKBONES.names() == ["conv4", *files, "pixels", "resnet12"]
+    foreign = ["hf_encoder", "onnx_encoder"]
+    assert BACKBONES.names() == ["conv4", *files, *foreign, "pixels", "resnet12"]
     for name in BACKBONES.names():
         assert BACKBONES.find(name).__module__ == f"tadam.nn.backbones.{files.get(name, name)}"
         assert BACKBONES.settings(name)().name == name

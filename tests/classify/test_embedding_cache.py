@@ -16,6 +16,7 @@ from photos import write_photos
 from tadam.classify import reading
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.embedding_cache import EmbeddingCache, Kept
+from tadam.data.decode import decode_upright
 from tadam.models.modelfile import save_model
 from toy_backbones import random_model
 
@@ -30,7 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddingCache:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the photos that were decoded."""
     names: list[str] = []
-    decode = reading.decode_upright
+    decode = decode_upright
 
     def watched(path: Path, size: int) -> Any:
         names.append(path.name)

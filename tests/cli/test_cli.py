@@ -1,6 +1,7 @@
 """The command line: a mistake gets one sentence and exit code 2, and writes nothing."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,18 @@ def test_a_wrong_setting_is_one_sentence_and_writes_nothing(
     result = tadam(*train_arguments(images, tmp_path / "run", *settings))
     assert_one_sentence(result, *words)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_run_on_ones_own_images_says_first_how_long_it_takes(
+    tadam: CommandLine, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = r"^about [\d.]+ s here \(.*\); you can stop it with Ctrl-C and continue with --resume$"
+    short = tadam(*train_arguments(images, tmp_path / "short"))
+    assert not re.search(said, short.err, re.M)
+    monkeypatch.setattr("tadam.cli.train._SOON_SEEN", 6)
+    long = tadam(*train_arguments(images, tmp_path / "long"))
+    assert long.code == 0
+    assert re.search(said, long.err, re.M), long.err
 
 
 def test_an_unknown_recipe_is_one_sentence(tadam: CommandLine, tmp_path: Path) -> None:
@@ -182,6 +195,23 @@ def test_evaluate_prints_accuracy_on_and_off_as_json(
     assert "with conditioning off" in table.out
 
 
+def test_evaluate_says_what_conditioning_does(
+    tadam: CommandLine, images: Path, trained: Path
+) -> None:
+    shape = ("--way", 2, "--shot", 1, "--tasks", 4, "--queries", 6)
+    here = ("evaluate", trained, "--dataset", f"folder:{images}", *shape)
+    values = json.loads(tadam(*here, "--json").out)
+    assert list(values["controls"]) == ["other", "mean", "unconditioned"]
+    for control in values["controls"].values():
+        difference = values["accuracy"] - control["accuracy"]
+        assert control["difference"] == pytest.approx(difference)
+    table = " ".join(tadam(*here).out.split())
+    assert "with another task's vectors" in table
+    assert values["notes"][0] in table
+    alone = tadam(*here, "--within-family")
+    assert_one_sentence(alone, "has no families of classes: leave --within-family out")
+
+
 def test_data_commands_list_prepare_verify_and_show(tadam: CommandLine, tmp_path: Path) -> None:
     folder = write_image_folder(tmp_path / "images")
     assert "shapes" in tadam("data", "list").out
@@ -242,7 +272,7 @@ def test_lemma1_leaves_earlier_results_alone(tadam: CommandLine, tmp_path: Path)
     assert_one_sentence(other, "lemma1.json has another seed: choose another --out")
     assert earlier == {p: p.read_bytes() for p in tmp_path.iterdir()}
     (tmp_path / "lemma1.json").unlink()
-    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.md exists")
+    assert_one_sentence(tadam("reproduce", "lemma1", "--out", tmp_path), "lemma1.csv exists")
 
 
 @pytest.mark.parametrize("option", ["--job-cpus", "--job-gpus", "--job-memory"])

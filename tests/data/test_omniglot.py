@@ -77,6 +77,12 @@ def test_every_drawing_is_in_its_character_with_white_ink() -> None:
                 assert pixels.max() == 255
 
 
+def test_an_alphabet_is_a_family_turned_or_not() -> None:
+    assert load_splits(DataConfig("omniglot"))["test"].families == ("Gurmukhi", "ULOG")
+    turned = load_splits(DataConfig("omniglot_rotated"))["train"]
+    assert turned.families == ("Greek",) * 8 + ("Gurmukhi",) * 4
+
+
 def test_another_size_can_be_loaded() -> None:
     stores = load_splits(DataConfig("omniglot", image_size=32))
     assert stores["test"].images.shape == (4, 32, 32, 1)

@@ -54,6 +54,20 @@ def test_every_image_is_in_its_class_and_split() -> None:
             assert (store.counts == 3).all()
 
 
+def test_a_class_has_its_broader_category_as_its_family(folder: Path) -> None:
+    for _ in range(2):  # read, then from the cache
+        stores = load_splits(CONFIG)
+        assert stores["train"].families == ("even", "odd", "even")
+        assert stores["test"].families == ("even", "odd")
+    labels = folder / "val_labels.pkl"
+    content = pickle.loads(labels.read_bytes())
+    del content["label_general"]
+    labels.write_bytes(pickle.dumps(content, 2))
+    stores = load_splits(CONFIG)  # a file without them has no families
+    assert stores["val"].families == ()
+    assert stores["train"].families == ("even", "odd", "even")
+
+
 def test_another_size_can_be_loaded() -> None:
     assert load_splits(DataConfig("tiered_imagenet", image_size=32))["val"].image_size == 32
 

@@ -19,10 +19,13 @@ import pytest
 
 import ray_jobs
 from diary import Diary
+from tadam.classify.classifier import FewShotClassifier
 from tadam.config import Config
 from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, RunFailed, UserError
-from tadam.models.modelfile import read_tensors
+from tadam.evaluation import bulk
+from tadam.evaluation.bulk import BulkRequest, predict_in_bulk
+from tadam.models.modelfile import read_tensors, save_model
 from tadam.recipes import resolve
 from tadam.reproduce.experiments import Request
 from tadam.reproduce.lemma1_results import reproduce_lemma1
@@ -30,6 +33,7 @@ from tadam.reproduce.runs import make_runs, stored_runs
 from tadam.training.log import read_log
 from tadam.training.sweep import SweepPoint, sweep_alpha
 from tiny import SETTINGS, write_image_folder
+from toy_backbones import random_model
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -334,3 +338,22 @@ def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.Monkey
     with pytest.raises(UserError) as error, open_pool(Cluster("local")):
         pass
     assert str(error.value) == "jobs on a cluster need Ray: pip install 'tadam-fewshot[cluster]'"
+
+
+def test_predictions_in_parts_lose_nothing_when_a_worker_is_killed(
+    cluster: Cluster, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, info = random_model(conditioning={"enabled": False})
+    save_model(tmp_path / "m.safetensors", model, info)
+    FewShotClassifier(tmp_path / "m.safetensors").fit(images).save(tmp_path / "c.tadam")
+    files = sorted(images.rglob("*.png"))
+    request = BulkRequest(tmp_path / "c.tadam", "csv", part_size=30)
+    with open_pool(None) as pool:
+        predict_in_bulk(request, files, tmp_path / "here", pool)
+    monkeypatch.setattr(bulk, "predict_part", ray_jobs.dying_predict_part)
+    with open_pool(cluster) as pool:
+        result = predict_in_bulk(request, files, tmp_path / "there", pool)
+    assert (result.images, result.skipped, result.parts) == (80, 0, 3)
+    assert (tmp_path / "there" / ".died").exists()
+    for part in sorted((tmp_path / "here").glob("part-*.csv")):
+        assert (tmp_path / "there" / part.name).read_text() == part.read_text()

@@ -42,7 +42,7 @@ def test_there_are_commands_to_check() -> None:
 
 def test_the_table_of_data_sets_says_what_data_list_does() -> None:
     page = (ROOT / "docs" / "data.md").read_text()
-    for source in SOURCES[:-1]:
+    for source in SOURCES[:-2]:  # the last two are folders of your own
         assert f"| `{source.name}` | {source.classes} | {source.images}, {source.size} |" in page
 
 

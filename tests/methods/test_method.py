@@ -290,7 +290,14 @@ def test_controls_of_ones_own_are_reported(make_store: Any) -> None:
     config = Config().with_settings(list(RECIPE))
     sampler = EpisodeSampler(make_store([8] * 3, size=16), 2, 1, 3, seed=0)
     result = evaluate_tasks(Halved.build(config, InputSpec(3, 16, 0)), sampler, 4)
-    assert result.controls == {"halved": {"accuracy": result.accuracy, "ci95": result.ci95}}
+    assert result.controls == {
+        "halved": {
+            "accuracy": result.accuracy,
+            "ci95": result.ci95,
+            "difference": 0.0,
+            "difference_ci95": 0.0,
+        }
+    }
 
 
 def test_a_backbone_that_is_not_installed_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

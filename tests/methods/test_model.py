@@ -13,7 +13,8 @@ from reference import Reference, convolved, normalised, random_weights
 from tadam import native
 from tadam.config import Config
 from tadam.methods.base import InputSpec
-from tadam.methods.tadam import Tadam, task_representation
+from tadam.methods.tadam import Tadam
+from tadam.methods.task_description import task_representation
 from tadam.metric import DISTANCES
 from toy_backbones import random_model
 

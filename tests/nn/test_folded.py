@@ -46,6 +46,7 @@ BACKBONES: dict[str, Callable[[], Backbone]] = {
     "conv4-pooled": lambda: Conv4(in_channels=3, width=16, embedding="pooled", activation="swish"),
     "resnet12-mirrored": lambda: mirrored(ResNet12(width=16)),
     "conv4-mirrored": lambda: mirrored(Conv4(width=16, image_size=35)),
+    "resnet12-projected": lambda: mirrored(ResNet12(width=4, projection=2)),
 }
 
 
@@ -60,6 +61,7 @@ BACKBONES: dict[str, Callable[[], Backbone]] = {
         ("conv4-pooled", True),
         ("resnet12-mirrored", True),
         ("conv4-mirrored", False),
+        ("resnet12-projected", True),
     ],
 )
 def test_it_embeds_as_the_trained_network_does(name: str, conditioned: bool) -> None:

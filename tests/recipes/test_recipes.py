@@ -4,10 +4,12 @@ from importlib import resources
 
 import pytest
 
+from tadam.methods.base import InputSpec, build_model
 from tadam.nn.backbones.conv4 import Conv4Config
 from tadam.nn.backbones.resnet12 import ResNet12Config
 from tadam.recipes import load_recipe, recipe_names
 from tadam.recipes.paper_recipes import paper_recipes
+from tadam.registry import BACKBONES
 from tadam.training.schedule import learning_rate_factor
 
 
@@ -99,3 +101,12 @@ def test_the_learning_rate_drops_at_half_time_and_2500_and_5000_steps_later() ->
     schedule = load_recipe("paper-mini-imagenet-5shot").schedule
     factors = [learning_rate_factor(t, schedule) for t in (14_999, 15_000, 17_499, 17_500, 20_000)]
     assert factors == pytest.approx([1, 0.1, 0.1, 0.01, 0.001])
+
+
+def test_on_a_frozen_network_only_the_metric_and_the_conditioning_are_learnt() -> None:
+    config = load_recipe("frozen")
+    if not BACKBONES.find(config.backbone.name).is_installed():
+        pytest.skip("needs the extra imagenet")
+    model = build_model(config, InputSpec(3, config.data.image_size, 0))
+    learnt = {name.partition(".")[0] for name, p in model.named_parameters() if p.requires_grad}
+    assert learnt == {"metric", "ten"}

@@ -63,7 +63,8 @@ def test_everything_is_run_in_order_and_once(
     assert places == sorted(places)
     assert "of 11 trained models" in (tmp_path / "figure3.md").read_text()  # 6 of Table 3
     for name in ("table2", "table3", "figure3", "figure4", "omniglot", "lemma1"):
-        assert {path.suffix for path in tmp_path.glob(f"{name}.*")} == {".json", ".md", ".png"}
+        kinds = {path.suffix for path in tmp_path.glob(f"{name}.*")}
+        assert kinds == {".json", ".md", ".csv", ".tex", ".png"}
 
     runs.clear()
     again = tadam("reproduce", "all", "--preset", "paper", "--out", tmp_path, "--json")

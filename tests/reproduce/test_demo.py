@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import tadam.evaluation.tasks
 import tadam.reproduce.demo
 from tadam.reproduce.demo import run_demo
 
@@ -27,6 +28,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     console = Console(record=True, width=100, quiet=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tadam.reproduce.demo, "TEST_TASKS", 3)
+        patch.setattr(tadam.evaluation.tasks, "_TRAINING_TASKS", 3)
         run_demo(folder, console, TINY)
         weights = (folder / "tadam" / "last.safetensors").stat().st_mtime_ns
         console = Console(record=True, width=100, file=io.StringIO())
@@ -35,30 +37,48 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, console.export_text()
 
 
-def test_the_table_has_its_five_rows(finished: tuple[Path, str]) -> None:
+def test_the_table_has_its_rows_for_both_kinds_of_task(finished: tuple[Path, str]) -> None:
     folder, text = finished
     rows = json.loads((folder / "results.json").read_text())
     assert [row["name"] for row in rows] == [
         "Raw pixels, nearest class mean",
         "Prototypical Network, no scaling",
         "Prototypical Network, scaled",
-        "TADAM, conditioning off",
-        "TADAM, conditioning on",
+        "TADAM as in the paper",
+        "TADAM with moments",
     ]
     for row in rows:
         assert row["name"] in text
-        assert f"{100 * row['accuracy']:.1f} ± {100 * row['ci95']:.1f} %" in text
+        for key in ("accuracy", "family"):
+            half = row["ci95" if key == "accuracy" else "family_ci95"]
+            assert f"{100 * row[key]:.1f} ± {100 * half:.1f} %" in text
+        assert set(row["controls"]["family"]) == (
+            {"other", "mean", "unconditioned"} if "TADAM" in row["name"] else set()
+        )
+    other = rows[-1]["controls"]["family"]["other"]
+    assert f"{100 * other['difference']:+.2f} ± {100 * other['difference_ci95']:.2f}" in text
+
+
+def test_it_says_what_conditioning_does(finished: tuple[Path, str]) -> None:
+    assert "TADAM with moments, tasks within a family: " in finished[1]
 
 
 def test_a_second_demo_trains_nothing_again(finished: tuple[Path, str]) -> None:
-    assert finished[1].count("already trained") == 3
+    assert finished[1].count("already trained") == 4
 
 
 def test_the_report_is_one_file_with_every_part(finished: tuple[Path, str]) -> None:
     html = (finished[0] / "report.html").read_text()
-    for heading in ("Each idea, added in turn", "One task", "How it learnt", "What it confuses"):
+    for heading in (
+        "Each idea, added in turn",
+        "When all classes of a task are of one kind",
+        "The same images under two tasks",
+        "One task",
+        "How it learnt",
+        "How strongly each layer is modulated",
+        "What it confuses",
+    ):
         assert heading in html
-    assert "How strongly each layer is modulated" in html
-    assert html.count("<svg") == 4
-    assert html.count("<img") == 25 + 20
+    assert html.count("<svg") == 6
+    assert html.count("<img") == 1 + 25 + 20
     assert not re.search(r"<(script|link)|(src|href)=\"https?:", html)

@@ -106,14 +106,16 @@ def test_seed_decides_everything_and_the_global_generator_is_left_alone() -> Non
 def test_files_hold_what_was_computed(tmp_path: Path) -> None:
     results = [lemma1(distance) for distance in DISTANCES]
     paths = write_lemma1(results, tmp_path)
-    assert [p.name for p in paths] == ["lemma1.json", "lemma1.md", "lemma1.png"]
+    names = [f"lemma1.{kind}" for kind in ("json", "md", "csv", "tex", "png")]
+    assert [p.name for p in paths] == names
     read = json.loads(paths[0].read_text())
     assert [r["distance"] for r in read] == list(DISTANCES)
     assert read[1]["error_to_large_limit"] == list(results[1].error_to_large_limit)
     table = paths[1].read_text()
     assert table.count("| " + " | ".join(LEMMA1_COLUMNS) + " |") == 3
     assert "| " + " | ".join(lemma1_rows(results[2])[-1]) + " |" in table
-    assert paths[2].stat().st_size > 10_000
+    assert paths[2].read_text().count("\n") == 1 + 3 * 17
+    assert paths[4].stat().st_size > 10_000
 
 
 def test_without_matplotlib_the_numbers_are_still_written(
@@ -121,8 +123,8 @@ def test_without_matplotlib_the_numbers_are_still_written(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     paths = write_lemma1([lemma1(alphas=[1.0])], tmp_path)
-    assert paths == sorted(tmp_path.iterdir())
-    assert [p.name for p in paths] == ["lemma1.json", "lemma1.md"]
+    assert sorted(paths) == sorted(tmp_path.iterdir())
+    assert {p.suffix for p in paths} == {".json", ".md", ".csv", ".tex"}
 
 
 def test_rows_have_a_cell_for_each_column() -> None:

@@ -91,13 +91,14 @@ def test_files_give_the_same_table_back(tmp_path: Path) -> None:
     runs = [made_up(request, cell, s, 0.5 + s / 100, 3) for cell in request.cells() for s in (0, 1)]
     table = build_table(request, runs[:-1])
     paths = write_table(table, tmp_path, "table3")
-    assert [path.name for path in paths] == ["table3.json", "table3.md", "table3.png"]
+    names = [f"table3.{kind}" for kind in ("json", "md", "csv", "tex", "png")]
+    assert [path.name for path in paths] == names
     again = load_table(paths[0])
     assert markdown(again) == markdown(table) == paths[1].read_text()
     stored = json.loads(paths[0].read_text())
     assert stored["rows"][0]["published"] == pytest.approx({"accuracy": 0.378, "ci95": 0.004})
     assert stored["rows"][0]["runs"][1]["seed"] == 1
-    assert paths[2].stat().st_size > 10_000
+    assert paths[4].stat().st_size > 10_000
     (tmp_path / "table3.json").write_text('{"rows": 3}')
     with pytest.raises(UserError, match=r"table3.json is not a table"):
         load_table(paths[0])

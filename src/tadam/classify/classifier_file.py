@@ -100,16 +100,18 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         raise UserError(f"{path} claims an impossible network: not a classifier of ours") from None
     weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
     weights |= {n: tensors[stored] for n, stored in _STATISTICS.items() if stored in tensors}
+    state, told, power = expected.state_dict(), said.expected, said.power
+    if told is None:
+        weights = {n: t for n, t in weights.items() if n not in ("prototypes", "alpha")}
+        state = {n: t for n, t in state.items() if not n.startswith("metric.")}
+    check_fit(weights, state, path)
     embeddings, labels = _support(tensors, way, empty.feature_size, path)
-    told, power = said.expected, said.power
     if told is None:
         metric, told = fit_metric(
             torch.from_numpy(embeddings), torch.from_numpy(labels), way, normalised=said.normalised
         )
         power = metric.power
-        weights = {n: t for n, t in weights.items() if n not in ("prototypes", "alpha")}
         weights |= {f"metric.{name}": t for name, t in metric.state_dict().items()}
-    check_fit(weights, expected.state_dict(), path)
     if not _possible(weights):
         raise UserError(f"{path} has an impossible metric: make it again")
     thumbnails = unpacked(tensors, way, path)

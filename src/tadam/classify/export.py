@@ -22,6 +22,8 @@ from tadam import __version__
 from tadam.classify.predictor import Predictor
 from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
+from tadam.nn.folded import ForOneTask
+from tadam.nn.foreign import ForeignEncoder
 from tadam.system.files import replacing
 
 #: Version of the graph's inputs, outputs and metadata.
@@ -88,6 +90,13 @@ def export(
         reject_threshold: Strangeness beyond which an image belongs to no class.
     """
     check_installed()
+    if isinstance(predictor.network, ForOneTask) and isinstance(
+        predictor.network.backbone, ForeignEncoder
+    ):
+        raise UserError(
+            "a classifier on an encoder from outside (an ONNX file, or hf:) cannot be exported: "
+            "fit one with a model of ours, such as imagenet"
+        )
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file in it")

@@ -288,4 +288,6 @@ def _background(products: Tensor, counts: Tensor, kappa: float) -> Tensor:
         counts: Images of each class, (K,).
         kappa: The shrinkage.
     """
-    return torch.linalg.inv(torch.diag(kappa / (_BACKGROUND * counts)) + products)
+    prior = torch.diag(kappa / (_BACKGROUND * counts))
+    inverse: Tensor = torch.linalg.inv(prior + products)
+    return inverse

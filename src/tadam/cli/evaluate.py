@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
 #: Options for a model on a data set, and for a classifier on a folder.
-_MODEL = ("split", "way", "shot", "tasks", "queries", "seed")
+_MODEL = ("split", "way", "shot", "tasks", "queries", "seed", "within_family")
 _CLASSIFIER = ("strict", "reject", "nested", "no_cache", "csv_file", "report", "force")
 
 
@@ -41,6 +41,10 @@ def evaluate(
     tasks: Annotated[int, typer.Option(help="Random tasks.")] = 500,
     queries: Annotated[int, typer.Option(help="Query images of a task.")] = 100,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the tasks.")] = 0,
+    within_family: Annotated[
+        bool,
+        typer.Option("--within-family", help="Tasks of one family of classes, e.g. a superclass."),
+    ] = False,
     device: Device = "auto",
     data: DataDir = None,
     strict: Strict = False,
@@ -69,7 +73,10 @@ def evaluate(
     from tadam.evaluation.tasks import evaluate as run
 
     with progress_bar("evaluating") as progress:
-        result = run(model, dataset, split, way, shot, tasks, queries, seed, device, progress)
+        share = float(within_family)
+        result = run(
+            model, dataset, split, way, shot, tasks, queries, seed, device, progress, share
+        )
     if as_json:
         print_json(result.to_json())
     else:

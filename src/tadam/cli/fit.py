@@ -15,6 +15,10 @@ from tadam.reports.terminal import err, out, print_json, progress_bar
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
+    from tadam.nn.foreign import ForeignEncoder
+
+
+_NUMBERS = "How an ONNX encoder's pixels are normalised, if its file does not say; white is 1."
 
 
 def fit(
@@ -24,6 +28,8 @@ def fit(
     ],
     model: Model = None,
     image_size: PhotoSize = None,
+    mean: Annotated[str | None, typer.Option(metavar="R,G,B", help=_NUMBERS)] = None,
+    std: Annotated[str | None, typer.Option(metavar="R,G,B", help=_NUMBERS)] = None,
     nested: Nested = False,
     no_cache: NoCache = False,
     strict: Strict = False,
@@ -36,7 +42,13 @@ def fit(
 
     from tadam.classify.classifier import FewShotClassifier
 
-    classifier = FewShotClassifier(name, image_size=image_size, cache=not no_cache, device=device)
+    own = mean is not None or std is not None
+    classifier = FewShotClassifier(
+        _encoder(name, image_size, mean, std) if own else name,
+        image_size=None if own else image_size,
+        cache=not no_cache,
+        device=device,
+    )
     with told() as problems, progress_bar("reading") as progress:
         files, labels = read_labelled(folder, nested, problems)
         classifier.fit(files, labels, progress=progress, problems=None if strict else problems)
@@ -62,11 +74,13 @@ def fit(
 
 def _checked(folder: Path, output: Path, model: str | None, force: bool) -> str:
     """The model to use, once everything has been found that can be found before any work."""
+    from tadam.models.encoders import names_encoder
     from tadam.models.find import default_model, find_model, what_is_missing
 
     check_inputs([folder])
     name = model or default_model()
-    find_model(name)
+    if not names_encoder(name):
+        find_model(name)
     if output.suffix.lower() == ".onnx":
         own = output.with_suffix(".tadam")
         raise UserError(
@@ -77,6 +91,24 @@ def _checked(folder: Path, output: Path, model: str | None, force: bool) -> str:
     if model is None and (advice := what_is_missing()):
         err.print(f"note: {advice}", soft_wrap=True)
     return name
+
+
+def _encoder(
+    name: str, image_size: int | None, mean: str | None, std: str | None
+) -> "ForeignEncoder":
+    """An encoder whose normalisation is given."""
+    from tadam.models.encoders import names_encoder, open_encoder
+
+    if not names_encoder(name):
+        raise UserError("`mean` and `std` are for an ONNX file or hf:NAME as `model`")
+    return open_encoder(name, image_size, _numbers("mean", mean), _numbers("std", std))
+
+
+def _numbers(name: str, text: str | None) -> list[float] | None:
+    try:
+        return [float(part) for part in text.split(",")] if text else None
+    except ValueError:
+        raise UserError(f"`{name}` must be numbers such as 0.5,0.5,0.5, got {text}") from None
 
 
 def _print(classifier: "FewShotClassifier", file: Path) -> None:

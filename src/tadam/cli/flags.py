@@ -12,6 +12,7 @@ FLAGS = {
     "changes": "--set",
     "cpus": "--job-cpus",
     "csv_file": "--csv",
+    "form": "--format",
     "gpus": "--job-gpus",
     "memory": "--job-memory",
     "parts": "--only",

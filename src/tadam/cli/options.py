@@ -31,8 +31,8 @@ DataDir = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        help="A shipped model's name, a run folder or a weights file; the best one "
-        "installed by default."
+        help="A shipped model's name, a run folder, a weights file, an ONNX encoder or hf:NAME; "
+        "the best one installed by default."
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
@@ -119,3 +119,24 @@ class JobOptions:
             if getattr(self, name) is not None:
                 raise UserError(f"`{name}` is for jobs on a cluster: add `ray`, or leave it out")
         return None
+
+
+@dataclass(frozen=True)
+class RejectOptions:
+    """Whether "none of these" is an answer."""
+
+    reject: Annotated[
+        bool, typer.Option("--reject", help="Answer 'unknown' for an image unlike every class.")
+    ] = False
+    reject_threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            min=0.0,
+            help="Reject what is stranger than this, 1 by default; implies --reject.",
+        ),
+    ] = None
+
+    def asked(self) -> bool:
+        """Whether an image may be answered with 'unknown'."""
+        return self.reject or self.reject_threshold is not None

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tadam.cli.bulk import BulkOptions, predict_parts
 from tadam.cli.files import PhotoFiles, check_inputs
-from tadam.cli.options import Device, Json, NoCache, Strict
+from tadam.cli.options import Device, Json, NoCache, RejectOptions, Strict
 from tadam.cli.predictions import json_rows, print_predictions, write_csv
 from tadam.cli.skipped import told
 from tadam.cli.sort_photos import Sorted, SortOptions, sort_into
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
     from tadam.classify.reading import ImageSource
 
 Classifier = Annotated[Path, typer.Argument(metavar="FILE.tadam", help="What 'tadam fit' wrote.")]
-RejectThreshold = Annotated[
-    float | None,
-    typer.Option(
-        metavar="X",
-        min=0.0,
-        help="Reject what is stranger than this; 1 by default. Implies --reject.",
-    ),
-]
 Paths = Annotated[
     list[Path], typer.Argument(metavar="PATH", help="Images, folders or zips of them.")
 ]
@@ -39,10 +32,6 @@ def predict(
     top: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="List the N most probable classes.")
     ] = None,
-    reject: Annotated[
-        bool, typer.Option("--reject", help="Answer 'unknown' for an image unlike every class.")
-    ] = False,
-    reject_threshold: RejectThreshold = None,
     no_cache: NoCache = False,
     strict: Strict = False,
     device: Device = "auto",
@@ -50,23 +39,29 @@ def predict(
     *,
     files: PhotoFiles,
     sort: SortOptions,
+    rejection: RejectOptions,
+    bulk: BulkOptions,
 ) -> None:
     """Sort pictures into the classes that were learnt."""
+    others = bool(files.named) or strict or sort.copy_to is not None or sort.move_to is not None
+    if bulk.wanted(others):
+        predict_parts(classifier, paths, bulk, top, rejection, as_json)
+        return
     check_inputs([classifier, *paths])
     files.check(classifier)
     folder = sort.checked(paths)
     from tadam.classify.classifier import FewShotClassifier
 
     known = FewShotClassifier.load(classifier, device=device).set_params(cache=not no_cache)
-    if reject_threshold is not None:
-        known.reject_threshold_, reject = reject_threshold, True
+    if rejection.reject_threshold is not None:
+        known.reject_threshold_ = rejection.reject_threshold
     with told() as problems, progress_bar("classifying") as progress:
         images = photos_in(paths, problems)
         left_out = len(problems)
         with interruption() as stopped:
             predictions = known.classify(
                 images,
-                reject=reject,
+                reject=rejection.asked(),
                 thumbnails=files.report is not None,
                 progress=progress,
                 problems=None if strict else problems,

@@ -1,7 +1,5 @@
 """Predictions as lines to read, as JSON, and as the files that `tadam predict` writes."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,32 +52,9 @@ def write_csv(
     top: int | None,
 ) -> None:
     """Writes a row for each image; with `top`, only the most probable classes."""
-    write_text(file, _csv_text(classifier, predictions, top))
+    from tadam.classify.prediction_rows import csv_text
 
-
-def _csv_text(
-    classifier: "FewShotClassifier", predictions: "Sequence[Prediction]", top: int | None
-) -> str:
-    """A row for each image: path, label, confidence, strangeness and probabilities.
-
-    A column for each class, or, with `top`, two for each place: the class and its probability.
-    """
-    names = _class_names(classifier)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    columns = [f"p({name})" for name in names]
-    if top is not None:
-        places = range(1, min(top, len(names)) + 1)
-        columns = [column for place in places for column in (f"class{place}", f"p{place}")]
-    writer.writerow(["path", "label", "confidence", "strangeness", *columns])
-    for p in predictions:
-        cells: list[object] = [p.path, p.label, f"{p.confidence:.6g}", f"{p.strangeness:.6g}"]
-        for k in range(len(names)) if top is None else p.most_probable(top):
-            cells += [] if top is None else [names[k]]
-            cells.append(f"{p.probabilities[k]:.6g}")
-        writer.writerow(cells)
-    # a file name need not be valid text; undecodable bytes show as ?
-    return text.getvalue().encode("utf-8", "replace").decode()
+    write_text(file, csv_text(_class_names(classifier), predictions, top))
 
 
 def print_predictions(

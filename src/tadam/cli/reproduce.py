@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tadam.cli.ablations import ablation_commands
+from tadam.cli.claims import gradients, task_clusters
 from tadam.cli.options import JobOptions, Json
+from tadam.cli.photos import photos
 from tadam.cli.tables import (
     FOLDER,
     Out,
@@ -21,6 +24,7 @@ from tadam.cli.tables import (
     request,
     run,
     show,
+    show_estimate,
     table2,
     table3,
 )
@@ -34,6 +38,11 @@ if TYPE_CHECKING:
 reproduce_app = App(help="Check the paper's claims: our numbers beside the published ones.")
 for command in (table2, table3, figure4):
     reproduce_app.command()(command)
+for name, ablation in ablation_commands():
+    reproduce_app.command(name)(ablation)
+reproduce_app.command("photos")(photos)
+reproduce_app.command("gradients")(gradients)
+reproduce_app.command("task-clusters")(task_clusters)
 
 
 @reproduce_app.command("figure3")
@@ -78,7 +87,7 @@ def everything(
     jobs: JobOptions,
     as_json: Json = False,
 ) -> None:
-    """All of them: table2, table3, figure4, figure3, omniglot, lemma1."""
+    """The paper's tables and figures: table2, table3, figure4, figure3, omniglot, lemma1."""
     from tadam.reproduce.figure3 import reproduce_figure3
     from tadam.reproduce.lemma1_results import reproduce_lemma1
 
@@ -89,6 +98,10 @@ def everything(
         request("table3", paper, runs, shots=shots),
         request("figure4", paper, runs),
     ]
+    if runs.estimate:
+        for wanted in (*tables, request("omniglot", PaperOptions(), runs)):
+            show_estimate(wanted, runs, as_json)
+        return
     found: dict[str, Any] = {}
 
     def reproduce(wanted: "Request") -> None:

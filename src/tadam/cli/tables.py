@@ -1,7 +1,7 @@
-"""Commands that reproduce what takes training: tables 2 and 3, figure 4, Omniglot."""
+"""Commands that reproduce what takes training: tables, figure 4, ablations, Omniglot."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -60,6 +60,9 @@ class RunOptions:
     folder: Out = FOLDER
     settings: Settings = None
     tasks: Annotated[int, typer.Option(help="Test tasks.")] = 500
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only estimate how long it would take here.")
+    ] = False
     device: Device = "auto"
     data: DataDir = None
 
@@ -109,6 +112,37 @@ def run(request: "Request", runs: RunOptions, on: Cluster | None) -> "Reproduced
     )
 
 
+def reproduce_table(wanted: "Request", runs: RunOptions, jobs: JobOptions, as_json: bool) -> None:
+    """Runs what is missing and shows it all, or only says how long that would take."""
+    on = jobs.cluster()
+    if runs.estimate:
+        show_estimate(wanted, runs, as_json)
+    else:
+        show(run(wanted, runs, on), as_json)
+
+
+def show_estimate(wanted: "Request", runs: RunOptions, as_json: bool) -> None:
+    """The time of every run that is missing, and of all of them."""
+    from tadam.reports.training_progress import duration
+    from tadam.reproduce.estimates import estimate_runs
+
+    with err.status("trying a few steps") as status:
+        found = estimate_runs(
+            wanted,
+            runs.folder,
+            runs.device,
+            on_run=lambda name: status.update(f"trying a few steps of {name}"),
+        )
+    total = sum(one.seconds for one in found)
+    if as_json:
+        print_json({"runs": [asdict(one) for one in found], "seconds": total})
+        return
+    rows = [(r.name, str(r.steps), duration(r.seconds) if r.seconds else "done") for r in found]
+    title = f"{wanted.experiment}, {wanted.dataset}, preset {wanted.preset}: training time here"
+    print_table(title, ["run", "steps", "time"], rows)
+    out.print(f"about {duration(total)} in all, one run after another, tests not included")
+
+
 def show(reproduced: "Reproduced", as_json: bool) -> None:
     from tadam.reproduce.table_text import COLUMNS, notes, texts
 
@@ -145,9 +179,8 @@ def table2(
     as_json: Json = False,
 ) -> None:
     """Conv-4 with three distances: rows euclidean, cosine, cosine-scaled."""
-    on = jobs.cluster()
     wanted = request("table2", paper, runs, rows=rows, train_way=train_way)
-    show(run(wanted, runs, on), as_json)
+    reproduce_table(wanted, runs, jobs, as_json)
 
 
 def table3(
@@ -160,14 +193,16 @@ def table3(
     as_json: Json = False,
 ) -> None:
     """What each idea adds: rows plain, alpha, alpha-at, alpha-tc, tadam."""
-    on = jobs.cluster()
     wanted = request("table3", paper, runs, rows=rows, shots=shots)
-    show(run(wanted, runs, on), as_json)
+    reproduce_table(wanted, runs, jobs, as_json)
 
 
 def figure4(
     values: Alphas = "1,2,5,10,20",
     shot: Annotated[str, typer.Option("--shot", "--shots", help="1, 5 or 10.")] = "5",
+    no_ten: Annotated[
+        bool, typer.Option("--no-ten", help="The panel without task conditioning.")
+    ] = False,
     *,
     paper: PaperOptions,
     runs: RunOptions,
@@ -175,15 +210,14 @@ def figure4(
     as_json: Json = False,
 ) -> None:
     """Accuracy against alpha, validation and test, with half the preset's budget each."""
-    on = jobs.cluster()
-    wanted = request("figure4", paper, runs, values=values, shots=shot)
-    show(run(wanted, runs, on), as_json)
+    name = "figure4-no-ten" if no_ten else "figure4"
+    wanted = request(name, paper, runs, values=values, shots=shot)
+    reproduce_table(wanted, runs, jobs, as_json)
 
 
 def omniglot(
     rows: Rows = None, *, runs: RunOptions, jobs: JobOptions, as_json: Json = False
 ) -> None:
     """Conv-4 on Omniglot, which the paper leaves out: rows 1shot, 5shot."""
-    on = jobs.cluster()
     wanted = request("omniglot", PaperOptions(), runs, rows=rows)
-    show(run(wanted, runs, on), as_json)
+    reproduce_table(wanted, runs, jobs, as_json)

@@ -11,6 +11,9 @@ from tadam.cli.options import Json, Recipe, TrainingOptions
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, percent, print_json
 
+#: A run of fewer steps is not worth an estimate.
+_SOON_SEEN = 50
+
 
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Where runs and report go.")] = Path(
@@ -57,6 +60,8 @@ def train(
             print_estimate(out, expected)
         return
     folder = folder or Path("runs") / Path(recipe).stem
+    if not training.resume and not folder.exists():
+        _tell_time(recipe, training)
     if training.resume and not folder.exists():
         err.print(f"nothing to resume in {folder}: starting", soft_wrap=True)
     result = run(
@@ -75,6 +80,27 @@ def train(
         f"best validation accuracy {percent(result.best_accuracy, result.best_ci95 or None)} "
         f"at step {result.best_step} of {result.steps}, {result.seconds / 60:.1f} minutes; "
         f"weights in {result.folder / 'best.safetensors'}",
+        soft_wrap=True,
+    )
+
+
+def _tell_time(recipe: str, training: TrainingOptions) -> None:
+    """Says how long a run on one's own images will take, unless that is soon seen anyway."""
+    from tadam.data.folder import FOLDER_PREFIX
+    from tadam.recipes import resolve
+    from tadam.reports.training_progress import duration
+    from tadam.system.torchrun import place
+    from tadam.training.estimate import estimate
+
+    config = resolve(recipe, training.settings or [], training.dataset)
+    own = config.data.name.startswith(FOLDER_PREFIX)
+    if not own or config.schedule.episodes < _SOON_SEEN or place().size > 1:
+        return
+    with err.status("trying a few steps"):
+        expected = estimate(config, device=training.device, trial_seconds=1.0)
+    err.print(
+        f"about {duration(expected.seconds)} here ({expected.device}); you can stop it with Ctrl-C "
+        "and continue with --resume",
         soft_wrap=True,
     )
 

@@ -42,11 +42,15 @@ class EpisodeConfig:
     """Tasks per training step."""
     balanced_queries: bool = False
     """Draw equally many queries per class; the paper draws from all classes pooled."""
+    within_family: float = 0.0
+    """Share of tasks whose classes are all of one family, such as a superclass."""
 
     def __post_init__(self) -> None:
         require(self.way >= 2, "episode.way", "at least 2", self.way)
         for name in ("shot", "queries", "tasks"):
             require(getattr(self, name) >= 1, f"episode.{name}", "at least 1", getattr(self, name))
+        share = self.within_family
+        require(0 <= share <= 1, "episode.within_family", "between 0 and 1", share)
 
 
 @dataclass(frozen=True)
@@ -99,11 +103,25 @@ class ConditioningConfig:
     layers: str = "all"
     """Convolutions to condition: all, pre_pool (3, 6, 9 and 12 of ResNet-12) or last."""
     representation: str = "mean"
-    """What TEN sees of a task: mean (of its prototypes), or mean_std to add their spread."""
+    """What TEN sees of a task: mean of the prototypes (the paper's), mean_std, or moments."""
+    standardise: bool = False
+    """Show TEN deviations from the usual training task, by running statistics."""
+    base: bool = False
+    """Learn a scale and shift that all tasks share, so that TEN only predicts deviations."""
+    multipliers: bool = True
+    """Damp TEN by gamma0 and beta0, which start at zero; without them it acts at once."""
+    dropout: float = 0.0
+    """Share of TEN's input that is dropped in training."""
+    noise: float = 0.0
+    """Standard deviation of the noise that training adds to TEN's input."""
 
     def __post_init__(self) -> None:
         require_choice("conditioning.layers", self.layers, ("all", "pre_pool", "last"))
-        require_choice("conditioning.representation", self.representation, ("mean", "mean_std"))
+        kinds = ("mean", "mean_std", "moments")
+        require_choice("conditioning.representation", self.representation, kinds)
+        ok = 0 <= self.dropout < 1
+        require(ok, "conditioning.dropout", "at least 0 and below 1", self.dropout)
+        require(self.noise >= 0, "conditioning.noise", "at least 0", self.noise)
 
 
 @dataclass(frozen=True)
@@ -120,10 +138,12 @@ class AuxiliaryConfig:
     """... multiplied by this ..."""
     decay_steps: int = 20
     """... this many times over the run."""
+    pretraining: float = 0.0
+    """Instead of co-training, classify all classes for this share of the run, then never again."""
 
     def __post_init__(self) -> None:
         require(self.batch_size >= 2, "auxiliary.batch_size", "at least 2", self.batch_size)
-        for name in ("probability", "decay"):
+        for name in ("probability", "decay", "pretraining"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"auxiliary.{name}", "between 0 and 1", value)
         require(self.decay_steps >= 1, "auxiliary.decay_steps", "at least 1", self.decay_steps)

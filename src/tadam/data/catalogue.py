@@ -11,6 +11,7 @@ from tadam.data.cub import CUB
 from tadam.data.download import fetch
 from tadam.data.folder import FOLDER_PREFIX, folder_source
 from tadam.data.mini_imagenet import MINI_IMAGENET
+from tadam.data.nested_folder import FAMILIES_PREFIX, nested_folder_source
 from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
 from tadam.data.shapes_source import SHAPES
 from tadam.data.source import SPLITS, Source
@@ -30,6 +31,7 @@ SOURCES = (
     OMNIGLOT,
     OMNIGLOT_ROTATED,
     folder_source("folder:PATH"),
+    nested_folder_source("families:PATH"),
 )
 #: Takes a title and opens a progress bar.
 Bar = Callable[[str], AbstractContextManager[Progress]]
@@ -44,6 +46,8 @@ def find_source(name: str) -> Source:
     """The data set called `name`, whether or not its files are present."""
     if name.startswith(FOLDER_PREFIX):
         return folder_source(name)
+    if name.startswith(FAMILIES_PREFIX):
+        return nested_folder_source(name)
     for source in SOURCES:
         if source.name == name:
             return source

@@ -61,6 +61,7 @@ SUPERCLASSES = {
     "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
     "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
 }
+_SUPERCLASS = {name: coarse for coarse, names in SUPERCLASSES.items() for name in names}
 FINE_LABELS = tuple(sorted(name for names in SUPERCLASSES.values() for name in names))
 
 
@@ -119,10 +120,11 @@ def load(
         (len(order) * _IMAGES_PER_CLASS, _IMAGE_SIZE, _IMAGE_SIZE, 3),
         fill,
     )
-    return split_stores(
+    stores = split_stores(
         images,
         {split: dict.fromkeys(names, _IMAGES_PER_CLASS) for split, names in splits.items()},
     )
+    return {split: store.in_families(_SUPERCLASS.__getitem__) for split, store in stores.items()}
 
 
 def read_classes(files: Sequence[Path], progress: Progress | None = None) -> npt.NDArray[np.uint8]:

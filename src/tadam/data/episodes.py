@@ -15,8 +15,9 @@ import numpy.typing as npt
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
 
-#: Independent streams of one seed: tasks, auxiliary batches, the auxiliary coin, augmentation.
-TASKS, AUXILIARY, AUXILIARY_COIN, AUGMENT_TASKS, AUGMENT_AUXILIARY = range(5)
+#: Independent streams of one seed: tasks, auxiliary batches, the auxiliary coin, augmentation,
+#: which tasks are within a family, and what dropout and noise do to TEN's input.
+TASKS, AUXILIARY, AUXILIARY_COIN, AUGMENT_TASKS, AUGMENT_AUXILIARY, FAMILIES, TASK_INPUT = range(7)
 
 Indices = npt.NDArray[np.int64]
 
@@ -60,7 +61,7 @@ class Episode:
 
 
 class EpisodeSampler:
-    """Draws few-shot tasks uniformly from a store.
+    """Draws few-shot tasks from a store: uniformly, or within families of classes.
 
     Args:
         store: The images.
@@ -71,6 +72,8 @@ class EpisodeSampler:
         balanced: Spread the queries evenly over the classes, instead of drawing them from the
             pooled remainder of the task's classes as the paper does.
         source: What to call the data in errors.
+        within_family: Share of tasks whose classes are all of one family, drawn among the families
+            that have enough classes.
     """
 
     def __init__(
@@ -82,11 +85,13 @@ class EpisodeSampler:
         seed: int,
         balanced: bool = False,
         source: str = "the data",
+        within_family: float = 0.0,
     ) -> None:
         self.store, self.way, self.shot, self.queries = store, way, shot, queries
-        self.seed, self.balanced = seed, balanced
+        self.seed, self.balanced, self.within_family = seed, balanced, within_family
         self._first = 0
         self._check(source)
+        self._families = store.families_of(way, source) if within_family else []
 
     def starting_at(self, first: int) -> "EpisodeSampler":
         """A sampler whose task 0 is this one's task `first`."""
@@ -128,7 +133,8 @@ class EpisodeSampler:
     def task(self, number: int) -> Episode:
         """Task `number` alone, T = 1."""
         source = bits(self.seed, TASKS, self._first + number)
-        classes = _shuffled(source, len(self.store.class_names))[: self.way]
+        drawn_from = self._classes(self._first + number)
+        classes = drawn_from[_shuffled(source, len(drawn_from))[: self.way]]
         rows = [
             self.store.offsets[k] + _shuffled(source, int(self.store.counts[k])) for k in classes
         ]
@@ -149,6 +155,15 @@ class EpisodeSampler:
             query=query[None],
             query_labels=query_labels[None],
         )
+
+    def _classes(self, number: int) -> Indices:
+        """The classes that a task is drawn from: all of them, or those of one family."""
+        if self._families:
+            # A stream of its own, so that the other tasks are those of a sampler without families.
+            coin, which = uniforms(bits(self.seed, FAMILIES, number), 2)
+            if coin < self.within_family:
+                return self._families[int(which * len(self._families))]
+        return np.arange(len(self.store.class_names))
 
     def _query_share(self, source: np.random.PCG64) -> Indices:
         """Queries per class, (K,); the remainder goes to classes drawn at random."""

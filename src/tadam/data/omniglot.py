@@ -50,7 +50,7 @@ FIRST_OF_TEST = "Gurmukhi/character42"  # and every later character in the evalu
 def split_of(archive: str, character: str) -> str:
     """The split of a character such as "Greek/character01"."""
     if archive == ARCHIVES[0]:
-        return "val" if character.partition("/")[0] in VAL_ALPHABETS else "train"
+        return "val" if _alphabet(character) in VAL_ALPHABETS else "train"
     return "test" if character >= FIRST_OF_TEST else "train"
 
 
@@ -75,7 +75,8 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
         )
         decode_into(out, jobs, progress)
 
-    return cached_stores(key, (size, size, 1), lambda: _counts(_characters(files)), fill)
+    stores = cached_stores(key, (size, size, 1), lambda: _counts(_characters(files)), fill)
+    return {split: store.in_families(_alphabet) for split, store in stores.items()}
 
 
 def load_rotated(
@@ -114,6 +115,10 @@ def _characters(files: list[Path]) -> dict[str, dict[str, list[str]]]:
             part = classes[split_of(path.name, character)]
             part.setdefault(character, []).append(name)
     return classes
+
+
+def _alphabet(character: str) -> str:
+    return character.partition("/")[0]
 
 
 def _counts(classes: dict[str, dict[str, list[str]]]) -> dict[str, dict[str, int]]:

@@ -3,10 +3,11 @@
 A picture shows one object, a shape with a texture and a colour, on a cluttered background. A class
 fixes two of the three attributes and leaves the third free: "striped star (any colour)", "red star
 (any texture)", "red striped (any shape)". So what tells two classes apart changes from task to
-task: shape cannot separate two kinds of star, but it alone separates a star from a heart. Task
-conditioning could exploit that; whether a trained model does has to be measured (in the demo's
-model, another task's vectors work just as well). Validation and test classes are new combinations
-of attribute values seen in training.
+task: shape cannot separate two kinds of star, but it alone separates a star from a heart. Within a
+family, the classes that leave the same attribute free, that attribute only misleads. Task
+conditioning can exploit this if it sees what varies within classes; the mean of the prototypes does
+not show it (docs/findings.md has the measurements). Validation and test classes are new
+combinations of attribute values seen in training.
 
 The pixels are identical, bit for bit, on every machine and with every NumPy, so that results can be
 compared. Hence two rules for editing this file (and bump `VERSION` when pixels change):
@@ -127,6 +128,11 @@ CLASSES = _choose_classes()
 def class_names() -> tuple[str, ...]:
     """One readable, unique name per class."""
     return tuple(c.name for c in CLASSES)
+
+
+def free_attribute(name: str) -> str:
+    """The family of a class, such as "any colour": what differs between its pictures."""
+    return name.partition("(")[2].removesuffix(")")
 
 
 def split_classes() -> dict[str, tuple[int, ...]]:

@@ -25,7 +25,8 @@ def load_shapes() -> dict[str, ImageStore]:
 
     images = cached_array(_CACHE, (len(names) * count, size, size, 3), fill)
     counts = {part: {names[k]: count for k in splits[part]} for part in SPLITS}
-    return split_stores(images, counts)
+    stores = split_stores(images, counts)
+    return {part: store.in_families(shapes.free_attribute) for part, store in stores.items()}
 
 
 def _drawn() -> npt.NDArray[np.uint8]:

@@ -1,7 +1,7 @@
 """ImageStore: all images of a split in one class-major uint8 array."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,13 @@ class ImageStore:
         images: (N, H, W, C) uint8, C = 1 or 3; possibly memory-mapped.
         offsets: (n_classes + 1,) int64; class k is `images[offsets[k]:offsets[k + 1]]`.
         class_names: Name of each class.
+        families: What each class is a kind of, such as its superclass; empty if that is not known.
     """
 
     images: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]
     class_names: tuple[str, ...]
+    families: tuple[str, ...] = ()
 
     @classmethod
     def from_counts(
@@ -59,7 +61,33 @@ class ImageStore:
             self.images[first:last],
             self.offsets[start : stop + 1] - first,
             self.class_names[start:stop],
+            self.families[start:stop],
         )
+
+    def in_families(self, family: Callable[[str], str]) -> "ImageStore":
+        """The same images, their classes grouped by a function of the class name."""
+        return replace(self, families=tuple(family(name) for name in self.class_names))
+
+    def families_of(self, way: int, source: str) -> list[npt.NDArray[np.int64]]:
+        """The classes of each family that has at least `way` of them, in the order of the classes.
+
+        Args:
+            way: Classes that a task needs.
+            source: What to call the data in errors.
+        """
+        if not self.families:
+            raise UserError(f"{source} has no families of classes: leave `within_family` out")
+        groups: dict[str, list[int]] = {}
+        for k, family in enumerate(self.families):
+            groups.setdefault(family, []).append(k)
+        found = [np.array(classes) for classes in groups.values() if len(classes) >= way]
+        if not found:
+            most = max(map(len, groups.values()))
+            raise UserError(
+                f"no family of {source} has more than {most} classes, but {way}-way tasks within "
+                f"a family need {way}: lower the way, or leave `within_family` out"
+            )
+        return found
 
     def rotated(self) -> "ImageStore":
         """Adds each class turned by 90, 180 and 270 degrees as three further classes."""
@@ -72,7 +100,10 @@ class ImageStore:
         for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             turned += [np.rot90(self.images[start:stop], k, axes=(1, 2)) for k in range(4)]
         names = [f"{name}/{turn}" for name in self.class_names for turn in _TURNS]
-        return ImageStore.from_counts(np.concatenate(turned), self.counts.repeat(4).tolist(), names)
+        store = ImageStore.from_counts(
+            np.concatenate(turned), self.counts.repeat(4).tolist(), names
+        )
+        return replace(store, families=tuple(f for f in self.families for _ in _TURNS))
 
     def channel_statistics(self, most: int = 10_000) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel on the 0-255 scale.

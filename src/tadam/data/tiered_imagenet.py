@@ -5,7 +5,10 @@ Read from the files of the authors' archive in the folder `tiered-imagenet`: PNG
 split. The first read takes as much memory as the largest file; after that, pixels are cached.
 """
 
+import contextlib
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from tadam.data.source import SPLITS, Source, count_problems
 from tadam.data.store import ImageStore
 from tadam.data.unpickle import load_pickle
 from tadam.errors import UserError
+from tadam.system.files import cache_dir, write_text
 from tadam.system.progress import Progress
 
 _DEFAULT_IMAGE_SIZE = 84
@@ -38,12 +42,16 @@ def load(root: Path, config: DataConfig, progress: Progress | None = None) -> di
     """One store per split, classes in label order."""
     size = config.image_size or _DEFAULT_IMAGE_SIZE
     key = f"{config.name}-{fingerprint(root, find(root), DECODER_VERSION, size)}"
-    return cached_stores(
+    stores = cached_stores(
         key,
         (size, size, 3),
         lambda: _split_counts(root),
         lambda out: decode_into(out, _jobs(root, size), progress),
     )
+    families = _cached_categories(root, key)
+    return {
+        split: replace(store, families=families.get(split, ())) for split, store in stores.items()
+    }
 
 
 def verify(root: Path, progress: Progress | None = None) -> list[str]:
@@ -93,6 +101,29 @@ def _labels(path: Path) -> tuple[npt.NDArray[np.int64], list[str]]:
     if not known:
         raise UserError(f"{path} does not hold tiered-ImageNet's labels: download it again")
     return labels, names
+
+
+def _cached_categories(root: Path, key: str) -> dict[str, tuple[str, ...]]:
+    """The broader category of each class by split, kept beside the cached pixels."""
+    path = cache_dir() / f"{key}-categories.json"
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # missing or damaged
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {split: tuple(map(str, words)) for split, words in found.items()}
+    categories = {split: _categories(_paths(root, split)[1]) for split in SPLITS}
+    with contextlib.suppress(OSError):
+        write_text(path, json.dumps(categories))
+    return categories
+
+
+def _categories(path: Path) -> tuple[str, ...]:
+    """The broader category of each class, in label order; empty if the file does not say."""
+    content, (labels, names) = load_pickle(path, _LARGEST_LABELS), _labels(path)
+    try:
+        general = np.array(content["label_general"], np.int64)
+        words = [_text(word) for word in content["label_general_str"]]
+        return tuple(words[general[np.argmax(labels == k)]] for k in range(len(names)))
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        return ()
 
 
 def _counts(labels: npt.NDArray[np.int64], names: list[str]) -> dict[str, int]:

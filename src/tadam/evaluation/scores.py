@@ -24,6 +24,14 @@ def accuracy_and_interval(
     return mean_and_interval(right.mean(axis=1))
 
 
+def difference_and_interval(
+    ours: npt.NDArray[np.float32], theirs: npt.NDArray[np.float32], episode: Episode
+) -> tuple[float, float | None]:
+    """Accuracy of `ours` minus that of `theirs`, both (T, Q, K), and its interval, task by task."""
+    ours_right, theirs_right = (p.argmax(axis=2) == episode.query_labels for p in (ours, theirs))
+    return mean_and_interval(ours_right.mean(axis=1) - theirs_right.mean(axis=1))
+
+
 def confusion_matrix(
     probabilities: npt.NDArray[np.float32], episode: Episode, classes: int
 ) -> npt.NDArray[np.int64]:

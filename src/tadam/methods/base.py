@@ -78,12 +78,15 @@ class Tasks:
         once: `embed_once` of the support and query images, (T, N, D) and (T, Q, D); None if the
             method has no such step.
         images: Reads the images of the tasks, (T, N + Q, C, H, W), the support set first.
+        vectors: What to condition the method on instead of `task_vectors` of these tasks, (T, V);
+            None for their own.
     """
 
     labels: Tensor
     way: int
     once: tuple[Tensor, Tensor] | None
     images: Callable[[], Tensor]
+    vectors: Tensor | None = None
 
 
 class Method(nn.Module):
@@ -100,7 +103,7 @@ class Method(nn.Module):
         def defined(name: str) -> int:
             return next(i for i, base in enumerate(order) if name in vars(base))
 
-        for name in ("embed_once", "answer", "controls", "images_embedded"):
+        for name in ("embed_once", "task_vectors", "answer", "controls", "images_embedded"):
             if defined(name) > defined("forward"):
                 setattr(cls, name, vars(Method)[name])
 
@@ -175,6 +178,21 @@ class Method(nn.Module):
         """
         return None
 
+    def task_vectors(self, once: Tensor, labels: Tensor, way: int) -> Tensor | None:
+        """What a task's support set makes of the method; None if it is the same for every task.
+
+        See `controls` for what evaluation does with it.
+
+        Args:
+            once: `embed_once` of the support images, (T, N, D).
+            labels: Class of each support image, (T, N), in 0..way-1.
+            way: Number of classes K.
+
+        Returns:
+            A row of numbers for each task, (T, V).
+        """
+        return None
+
     def answer(self, tasks: Tasks, control: str = "") -> Tensor:
         """Logits of tasks, (T, Q, K).
 
@@ -186,7 +204,15 @@ class Method(nn.Module):
         return self(support, tasks.labels, query, tasks.way)  # type: ignore[no-any-return]
 
     def controls(self) -> tuple[str, ...]:
-        """Variants to measure beside the method itself, such as `unconditioned`."""
+        """Variants to measure beside the method itself, such as `unconditioned`.
+
+        `other` and `mean` replace a task's vectors by those of another task, and by the mean over
+        training tasks; a method that names them has `task_vectors`.
+        """
+        return ()
+
+    def notes(self, shot: int) -> tuple[str, ...]:
+        """Sentences that a reader of a measurement with this many shots has to know."""
         return ()
 
     def images_embedded(self, images: int, in_tasks: int) -> int:

@@ -15,7 +15,14 @@ def auxiliary_probability(t: int, episodes: int, config: AuxiliaryConfig) -> flo
     return config.probability * config.decay ** (config.decay_steps * t // episodes)
 
 
+def makes_few_shot_update(t: int, config: Config) -> bool:
+    """Whether step t makes the few-shot update: always, once pretraining is over."""
+    return t >= round(config.auxiliary.pretraining * config.schedule.episodes)
+
+
 def makes_auxiliary_update(t: int, config: Config) -> bool:
     """Whether step t begins with an auxiliary update: a coin flip fixed by (seed, t)."""
+    if config.auxiliary.pretraining:
+        return not makes_few_shot_update(t, config)
     coin = uniforms(bits(config.run.seed, AUXILIARY_COIN, t), 1)[0]
     return bool(coin < auxiliary_probability(t, config.schedule.episodes, config.auxiliary))

@@ -5,7 +5,7 @@ Prototypical Networks (Snell et al., 2017) are the same method without these thr
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -15,27 +15,14 @@ from torch import Tensor, nn
 from tadam.config import Config, MethodConfig, OptimiserConfig
 from tadam.errors import UserError
 from tadam.methods.base import InputSpec, Method, Tasks, Update
-from tadam.methods.cotraining import makes_auxiliary_update
+from tadam.methods.cotraining import makes_auxiliary_update, makes_few_shot_update
+from tadam.methods.task_description import TaskDescription
 from tadam.metric import ScaledMetric, prototypes
 from tadam.nn.backbone import Backbone, build_backbone
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
 from tadam.registry import BACKBONES, METHODS
 from tadam.system.device import mixed_precision
-
-
-def task_representation(c: Tensor, kind: str) -> Tensor:
-    """Describes a task by its prototypes, (T, K, D) -> (T, D) or (T, 2D).
-
-    `mean` is the paper's. `mean_std` adds the spread of the prototypes in each feature, the
-    higher-order statistics that the paper's conclusion proposes.
-    """
-    mean = c.mean(dim=1)
-    if kind == "mean":
-        return mean
-    # The small constant keeps the square root's gradient finite where all prototypes agree.
-    std = ((c - mean[:, None]).square().mean(dim=1) + 1e-12).sqrt()
-    return torch.cat([mean, std], dim=1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +52,7 @@ class Tadam(Method):
         backbone: The feature extractor, which also normalises the images.
         metric: Turns embeddings and prototypes into logits.
         ten: Predicts FiLM from the task representation; None for an unconditioned model.
-        representation: `mean` or `mean_std`.
+        representation: What TEN sees of a task; a name stands for the statistics alone.
         auxiliary_classes: Size of the co-training head; 0 for none.
     """
 
@@ -74,14 +61,18 @@ class Tadam(Method):
         backbone: Backbone,
         metric: ScaledMetric,
         ten: TaskEmbeddingNetwork | None,
-        representation: str,
+        representation: TaskDescription | str,
         auxiliary_classes: int,
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.metric = metric
         self.ten = ten
-        self.representation = representation
+        self.description = (
+            TaskDescription(representation, backbone.feature_size)
+            if isinstance(representation, str)
+            else representation
+        )
         self.auxiliary_head = (
             nn.Linear(backbone.feature_size, auxiliary_classes) if auxiliary_classes else None
         )
@@ -95,8 +86,11 @@ class Tadam(Method):
                 f"backbone {config.backbone.name!r} is not installed: {kind.how_to_install}"
             )
         backbone = build_backbone(config.backbone, spec.channels, spec.image_size)
-        ten = None
-        if config.conditioning.enabled:
+        conditioning, ten = config.conditioning, None
+        description = TaskDescription(
+            conditioning.representation, backbone.feature_size, conditioning, config.run.seed
+        )
+        if conditioning.enabled:
             widths = backbone.conditioned_widths
             if not widths:
                 raise UserError(
@@ -108,16 +102,16 @@ class Tadam(Method):
                 "pre_pool": backbone.pre_pool_layers,
                 "last": (len(widths) - 1,),
             }
-            factor = 2 if config.conditioning.representation == "mean_std" else 1
+            chosen = layers[conditioning.layers]
             ten = TaskEmbeddingNetwork(
-                factor * backbone.feature_size, widths, layers[config.conditioning.layers]
+                description.size, widths, chosen, conditioning.base, conditioning.multipliers
             )
         metric = config.metric
         return cls(
             backbone,
             ScaledMetric(metric.distance, metric.alpha, metric.learn_alpha),
             ten,
-            config.conditioning.representation,
+            description if ten else conditioning.representation,
             spec.auxiliary_classes,
         )
 
@@ -149,7 +143,7 @@ class Tadam(Method):
         """FiLM from the first pass's support embeddings, (T, N, D); None without a TEN."""
         if self.ten is None:
             return None
-        task = task_representation(prototypes(z, labels, way), self.representation)
+        task = self.description(z, labels, prototypes(z, labels, way))
         return self.ten(task)  # type: ignore[no-any-return]
 
     def compare(self, z: Tensor, labels: Tensor, zq: Tensor, way: int) -> Tensor:
@@ -183,6 +177,7 @@ class Tadam(Method):
         few_shot = Update("few_shot", self, lambda name: not name.startswith("auxiliary_head."))
         if not config.auxiliary.enabled:
             return [few_shot]
+        few_shot = replace(few_shot, is_due=partial(makes_few_shot_update, config=config))
         auxiliary = Update(
             "auxiliary",
             self.auxiliary_logits,
@@ -200,15 +195,19 @@ class Tadam(Method):
             return config.weight_decay
         return 0.0
 
+    def statistics(self) -> list[Tensor]:
+        """Those of batch norm, and of the tasks that TEN has seen."""
+        return [*super().statistics(), *self.description.buffers()]
+
     def logged(self) -> Mapping[str, float]:
         """The metric's scale, whether it is learnt or not."""
         return {"alpha": self.metric.alpha.item()}
 
     def logged_at_validation(self) -> Mapping[str, Any]:
         """How strongly each layer is conditioned (the paper's figure 3)."""
-        if self.ten is None:
+        multipliers = self.ten.multipliers() if self.ten is not None else {}
+        if not multipliers:
             return {}
-        multipliers = self.ten.multipliers()
         return {
             "gamma0": {str(layer): gamma0 for layer, (gamma0, _) in multipliers.items()},
             "beta0": {str(layer): beta0 for layer, (_, beta0) in multipliers.items()},
@@ -220,14 +219,21 @@ class Tadam(Method):
         """The unconditioned embeddings, (N, C, H, W) -> (N, D)."""
         return self.embed(images)
 
+    def task_vectors(self, once: Tensor, labels: Tensor, way: int) -> Tensor | None:
+        """The FiLM vectors of each task in one row, (T, V); None without a TEN."""
+        film = self.film_from(once, labels, way)
+        return None if film is None or self.ten is None else self.ten.as_rows(film)
+
     def answer(self, tasks: Tasks, control: str = "") -> Tensor:
         """Logits (T, Q, K); with conditioning, images pass through the network twice."""
         assert tasks.once is not None
-        film = (
-            None
-            if control == "unconditioned"
-            else self.film_from(tasks.once[0], tasks.labels, tasks.way)
-        )
+        film: Film | None = None
+        if control != "unconditioned" and self.ten is not None:
+            film = (
+                self.film_from(tasks.once[0], tasks.labels, tasks.way)
+                if tasks.vectors is None
+                else self.ten.from_rows(tasks.vectors)
+            )
         if film is None:
             z, zq = tasks.once
         else:
@@ -237,8 +243,14 @@ class Tadam(Method):
         return self.compare(z, tasks.labels, zq, tasks.way)
 
     def controls(self) -> tuple[str, ...]:
-        """The same model with conditioning off, if it is conditioned."""
-        return () if self.ten is None else ("unconditioned",)
+        """If it is conditioned: another task's FiLM, the mean FiLM, and no conditioning."""
+        return () if self.ten is None else ("other", "mean", "unconditioned")
+
+    def notes(self, shot: int) -> tuple[str, ...]:
+        """A single image has no spread: part of TEN's input is missing then."""
+        if self.ten is None or self.description.kind != "moments" or shot > 1:
+            return ()
+        return ("With one shot there is no spread within a class: TEN sees zeros in its place.",)
 
     def images_embedded(self, images: int, in_tasks: int) -> int:
         """Each image once, plus each task's images again if the model is conditioned."""

@@ -138,9 +138,14 @@ def load_model(model: str | Path, image_size: int | None = None) -> tuple[Method
     """Reads a model to evaluate.
 
     Args:
-        model: A shipped model's name, a run folder (its best weights) or a file.
+        model: A shipped model's name, a run folder (its best weights), a file, an encoder.onnx, or
+            `hf:` and the name of one of `transformers`.
         image_size: Side of the images that the network is to take; None for its own.
     """
+    from tadam.models.encoders import load_encoder, names_encoder
+
+    if names_encoder(model):
+        return load_encoder(model, image_size)
     path = find_model(model)
     tensors, info, raw = read_tensors(path)
     if "counters" in raw:

@@ -10,9 +10,11 @@ from torch import nn
 from tadam.errors import UserError
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
+from tadam.models.encoders import origin_of
 from tadam.models.find import default_model, what_is_missing
 from tadam.models.modelfile import ModelInfo, load_model
 from tadam.nn.backbone import Backbone
+from tadam.nn.foreign import ForeignEncoder
 
 #: The metric of a bare backbone; the cosine does not depend on the scale of its features.
 _OWN_DISTANCE, _OWN_ALPHA = "cosine", 10.0
@@ -42,6 +44,8 @@ def resolve_model(
         raise UserError(
             "`image_size` is for models given by name: build the backbone with the size you want"
         )
+    if isinstance(model, ForeignEncoder):
+        origin = origin_of(model)
     if isinstance(model, Backbone):
         model = Tadam(model, ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA), None, "mean", 0)
     if isinstance(model, Tadam):
@@ -62,6 +66,7 @@ def resolve_model(
         )
     _require_tadams_own(found)
     found.to(device).backbone.eval()
+    found.description.eval()
     return found, origin
 
 

@@ -76,11 +76,18 @@ class FoldedUnit(nn.Module):
 
 
 class FoldedNetwork(nn.Module):
-    """Stages one after the other, then the average over space or all of the last feature map."""
+    """Stages, then the average over space or all of the last feature map, then a projection."""
 
-    def __init__(self, stages: list[nn.Module], flat: bool, mirrored: bool) -> None:
+    def __init__(
+        self,
+        stages: list[nn.Module],
+        flat: bool,
+        mirrored: bool,
+        projection: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.stages = nn.Sequential(*stages)
+        self.projection = projection
         self.flat, self.mirrored = flat, mirrored
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +96,8 @@ class FoldedNetwork(nn.Module):
         return (z + self._vectors(self.stages(x.flip(-1)))) / 2 if self.mirrored else z
 
     def _vectors(self, x: Tensor) -> Tensor:
-        return x.flatten(1) if self.flat else x.mean(dim=(2, 3))
+        z = x.flatten(1) if self.flat else x.mean(dim=(2, 3))
+        return z if self.projection is None else self.projection(z)
 
 
 class ForOneTask(nn.Module):

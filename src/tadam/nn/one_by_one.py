@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from tadam.nn.backbones.efficientnet_lite import EfficientNetLite
+from tadam.nn.folded import ForOneTask
+from tadam.nn.foreign import ForeignEncoder
 
 #: Set to 0, it keeps frozen networks in PyTorch.
 RUNTIME_VARIABLE = "TADAM_ONNXRUNTIME"
@@ -30,6 +32,10 @@ def runner(network: nn.Module) -> Callable[[Tensor], Tensor] | None:
 
     None for a network that wants batches: any that can be trained, and all of them on a GPU.
     """
+    foreign = network.backbone if isinstance(network, ForOneTask) else None
+    if isinstance(foreign, ForeignEncoder) and foreign.one_by_one:
+        foreign.open()  # once, before the threads start
+        return network
     if not isinstance(network, EfficientNetLite) or network.pixel_mean.device.type != "cpu":
         return None
     if not has_onnxruntime():

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tadam.nn.film import Film
+
 
 class ResidualMLP(nn.Module):
     """Three fully connected layers, the last two with skip connections, the last linear."""
@@ -30,18 +32,37 @@ class ResidualMLP(nn.Module):
 
 
 class LayerConditioner(nn.Module):
-    """Scale and shift of one convolution, damped by its own scalars gamma0 and beta0."""
+    """Scale and shift of one convolution, damped by its own scalars gamma0 and beta0.
 
-    def __init__(self, in_features: int, width: int) -> None:
+    Args:
+        in_features: Size of the task representation.
+        width: Channels of the convolution.
+        base: Whether to learn a scale and shift that all tasks share; TEN then adds to these.
+        multipliers: Whether there are gamma0 and beta0; the paper could not train without them.
+    """
+
+    def __init__(
+        self, in_features: int, width: int, base: bool = False, multipliers: bool = True
+    ) -> None:
         super().__init__()
         self.gamma_net = ResidualMLP(in_features, width)
         self.beta_net = ResidualMLP(in_features, width)
-        self.gamma0 = nn.Parameter(torch.zeros(()))
-        self.beta0 = nn.Parameter(torch.zeros(()))
+        if multipliers:
+            self.gamma0 = nn.Parameter(torch.zeros(()))
+            self.beta0 = nn.Parameter(torch.zeros(()))
+        if base:
+            self.base_gamma = nn.Parameter(torch.ones(width))
+            self.base_beta = nn.Parameter(torch.zeros(width))
+        self._based, self._damped = base, multipliers
 
     def forward(self, task: Tensor) -> tuple[Tensor, Tensor]:
         """(T, in_features) -> gamma and beta, each (T, width)."""
-        return 1 + self.gamma0 * self.gamma_net(task), self.beta0 * self.beta_net(task)
+        gamma, beta = self.gamma_net(task), self.beta_net(task)
+        if self._damped:
+            gamma, beta = self.gamma0 * gamma, self.beta0 * beta
+        if self._based:
+            return self.base_gamma + gamma, self.base_beta + beta
+        return 1 + gamma, beta
 
 
 class TaskEmbeddingNetwork(nn.Module):
@@ -51,13 +72,22 @@ class TaskEmbeddingNetwork(nn.Module):
         in_features: Size of the task representation.
         widths: Channels of each convolution of the backbone, in order.
         layers: Indices of the convolutions to condition.
+        base: See `LayerConditioner`.
+        multipliers: See `LayerConditioner`.
     """
 
-    def __init__(self, in_features: int, widths: Sequence[int], layers: Sequence[int]) -> None:
+    def __init__(
+        self,
+        in_features: int,
+        widths: Sequence[int],
+        layers: Sequence[int],
+        base: bool = False,
+        multipliers: bool = True,
+    ) -> None:
         super().__init__()
         self.depth = len(widths)
         self.conditioners = nn.ModuleDict(
-            {str(i): LayerConditioner(in_features, widths[i]) for i in layers}
+            {str(i): LayerConditioner(in_features, widths[i], base, multipliers) for i in layers}
         )
 
     def forward(self, task: Tensor) -> list[tuple[Tensor, Tensor] | None]:
@@ -72,8 +102,23 @@ class TaskEmbeddingNetwork(nn.Module):
         return {
             int(i) + 1: (layer.gamma0.item(), layer.beta0.item())
             for i, layer in self.conditioners.items()
-            if isinstance(layer, LayerConditioner)
+            if isinstance(layer, LayerConditioner) and hasattr(layer, "gamma0")
         }
+
+    def as_rows(self, film: Film) -> Tensor:
+        """All vectors of a task in one row, (T, V); `from_rows` is the way back."""
+        return torch.cat([v for pair in film if pair is not None for v in pair], dim=1)
+
+    def from_rows(self, rows: Tensor) -> list[tuple[Tensor, Tensor] | None]:
+        """What `forward` returned, from `as_rows` of it."""
+        film: list[tuple[Tensor, Tensor] | None] = [None] * self.depth
+        start = 0
+        for i, layer in self.conditioners.items():
+            assert isinstance(layer, LayerConditioner)
+            width = layer.gamma_net.out.out_features
+            gamma, beta = rows[:, start : start + 2 * width].chunk(2, dim=1)
+            film[int(i)], start = (gamma, beta), start + 2 * width
+        return film
 
 
 def initialise_ten(ten: TaskEmbeddingNetwork, generator: torch.Generator | None = None) -> None:

@@ -1,7 +1,7 @@
 """The demo's report: one HTML page to show a colleague."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
@@ -11,29 +11,54 @@ from tadam.data.episodes import EpisodeSampler
 from tadam.evaluation.answers import images_at
 from tadam.evaluation.tasks import Evaluation
 from tadam.methods.base import Method
+from tadam.methods.tadam import Tadam
 from tadam.reports import plots
 from tadam.reports.figure import svg_text
 from tadam.reports.html import accuracy_table, page, picture, section
-from tadam.reports.terminal import percent
+from tadam.reports.terminal import percent, points
+from tadam.reports.two_tasks import two_tasks
 from tadam.system.files import write_text
 from tadam.training.log import read_log
 
 _EXAMPLE_QUERIES, _CANDIDATES = 20, 20
+#: Names of models beside their curves.
+_SHORT_NAMES = {
+    "Prototypical Network, no scaling": "no scaling",
+    "Prototypical Network, scaled": "scaled",
+    "TADAM as in the paper": "paper",
+    "TADAM with moments": "moments",
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the demo's table."""
+    """A row of the demo's table: accuracy on uniform tasks and on tasks within a family.
+
+    Attributes:
+        seconds: Training time.
+        controls: Controls by kind of task (uniform, family) and name; see `Evaluation`.
+    """
 
     name: str
     accuracy: float
     ci95: float | None
+    family: float
+    family_ci95: float | None
     seconds: float
+    controls: dict[str, dict[str, dict[str, float | None]]] = field(default_factory=dict)
 
     @property
     def training(self) -> str:
         """Training time as text."""
         return f"{self.seconds:.0f} s" if self.seconds else "none"
+
+    @property
+    def other(self) -> tuple[float, float | None] | None:
+        """Own minus another task's vectors on family tasks, and its interval; None without TEN."""
+        control = self.controls.get("family", {}).get("other")
+        if control is None or control["difference"] is None:
+            return None
+        return control["difference"], control["difference_ci95"]
 
 
 def write_report(
@@ -42,7 +67,7 @@ def write_report(
     runs: dict[str, Path],
     model: Method,
     result: Evaluation,
-    sampler: EpisodeSampler,
+    samplers: tuple[EpisodeSampler, EpisodeSampler],
 ) -> None:
     """Writes the page.
 
@@ -51,10 +76,10 @@ def write_report(
         rows: The table.
         runs: Run folder of each trained model, by name.
         model: The trained TADAM.
-        result: Its evaluation.
-        sampler: The test tasks.
+        result: Its evaluation on uniform tasks.
+        samplers: The test tasks: uniform, and within families.
     """
-    final = rows[-1]
+    final, sampler = rows[-1], samplers[0]
     intro = (
         '<p class="soft">This network learnt from drawings of other classes. Here it meets '
         f"{len(result.class_names)} classes it has never seen. Given {result.shot} pictures each "
@@ -64,15 +89,17 @@ def write_report(
     )
     sections = [
         _comparison(rows, result),
+        _family_comparison(rows, samplers[1]),
+        *([_two_tasks(model, samplers[1])] if isinstance(model, Tadam) and model.ten else []),
         _one_task(model, sampler, result.accuracy),
         _learning(runs),
-        *([_conditioning(model)] if "gamma0" in model.logged_at_validation() else []),
+        _conditioning(list(runs.values())[-2]),
         section(
             "What it confuses",
             _confusion(result),
             "For each test class, how many of 100 queries got each answer.",
         ),
-        section("What to try next", _next_steps(runs["TADAM"])),
+        section("What to try next", _next_steps(list(runs.values())[-1])),
     ]
     write_text(path, page("TADAM on shapes", intro, sections))
 
@@ -85,7 +112,33 @@ def _comparison(rows: list[Row], result: Evaluation) -> str:
             best=max(rows, key=lambda row: row.accuracy).name,
         ),
         f"{result.way}-way {result.shot}-shot on unseen classes: mean accuracy over "
-        f"{result.tasks} tasks of {result.queries} queries, with 95% interval.",
+        f"{result.tasks} tasks of {result.queries} queries drawn from all classes, with 95% "
+        "interval.",
+    )
+
+
+def _family_comparison(rows: list[Row], sampler: EpisodeSampler) -> str:
+    said = []
+    for row in rows:
+        other = "" if row.other is None else f"own minus other: {points(*row.other)}"
+        said.append((row.name, row.family, row.family_ci95, other))
+    return section(
+        "When all classes of a task are of one kind",
+        accuracy_table(said, best=max(rows, key=lambda row: row.family).name),
+        f"{sampler.way}-way {sampler.shot}-shot tasks within a family: all classes leave the same "
+        "attribute free, so a feature that helps in one task misleads in another. "
+        "Own minus other is the accuracy with a task's own FiLM vectors minus that with another "
+        "task's, in points, paired over tasks: zero means that conditioning is a constant.",
+    )
+
+
+def _two_tasks(model: Tadam, sampler: EpisodeSampler) -> str:
+    return section(
+        "The same images under two tasks",
+        two_tasks(model, sampler),
+        "The queries of one task as the network sees them: left with the vectors that TEN makes of "
+        "this task, right with those it makes of a task of another family. The plane shows most of "
+        "their variance; the ring marks the picture.",
     )
 
 
@@ -100,24 +153,25 @@ def _one_task(model: Method, sampler: EpisodeSampler, accuracy: float) -> str:
 
 
 def _learning(runs: dict[str, Path]) -> str:
+    paper = list(runs.values())[-2]
     return section(
         "How it learnt",
         f'<div class="columns"><div>{_validation_curves(runs)}</div>'
-        f"<div>{_loss_curves(runs['TADAM'])}</div></div>",
+        f"<div>{_loss_curves(paper)}</div></div>",
         "Left: accuracy on the validation classes, which decides which weights are kept. "
-        "Right: TADAM's two losses; the auxiliary one comes from classifying all training "
-        "classes at once, which happens less and less often.",
+        "Right: the two losses of the paper's TADAM; the auxiliary one comes from classifying all "
+        "training classes at once, which happens less and less often.",
     )
 
 
-def _conditioning(model: Method) -> str:
+def _conditioning(paper: Path) -> str:
     return section(
         "How strongly each layer is modulated",
-        _multipliers(model),
-        "|gamma0| and |beta0|: how strongly the task embedding network scales and shifts each "
-        "convolution. Both start at zero and are pulled back towards it. A tall bar shows that a "
-        "layer is modulated, not that this helps: when we measured it on this benchmark, another "
-        "task's vectors gave the same accuracy. In the paper, both are largest in the last layers.",
+        _multipliers(paper),
+        "|gamma0| and |beta0| of the paper's TADAM, which conditions every layer: how strongly the "
+        "task embedding network scales and shifts each convolution. Both start at zero and are "
+        "pulled back towards it. A tall bar shows that a layer is modulated, not that this helps: "
+        "that is what own minus other shows. In the paper, both are largest in the last layers.",
     )
 
 
@@ -180,7 +234,7 @@ def _validation_curves(runs: dict[str, Path]) -> str:
         points = [
             (r["step"], 100 * r["val_accuracy"]) for r in read_log(folder) if "val_accuracy" in r
         ]
-        series[name.rpartition(", ")[2]] = ([p[0] for p in points], [p[1] for p in points])
+        series[_SHORT_NAMES.get(name, name)] = ([p[0] for p in points], [p[1] for p in points])
     return svg_text(plots.line_chart(series, "training step", "validation accuracy, %", width=470))
 
 
@@ -196,8 +250,8 @@ def _loss_curves(folder: Path) -> str:
     return svg_text(plots.line_chart(series, "training step", "loss", width=470))
 
 
-def _multipliers(model: Method) -> str:
-    learnt = model.logged_at_validation()
+def _multipliers(folder: Path) -> str:
+    *_, learnt = (record for record in read_log(folder) if "gamma0" in record)
     sizes = {kind: [abs(v) for v in learnt[kind].values()] for kind in ("gamma0", "beta0")}
     return svg_text(
         plots.bar_chart(
@@ -227,7 +281,7 @@ def _next_steps(run: Path) -> str:
         "Train on your own pictures, one folder per class": (
             "tadam train images --dataset folder:PATH"
         ),
-        "Change one part and compare": ("tadam train shapes --set conditioning.layers=last"),
+        "Change one part and compare": ("tadam train shapes --set conditioning.layers=all"),
         "See the paper's Lemma 1 in numbers": "tadam reproduce lemma1",
     }
     return "".join(f"<p>{escape(k)}</p><pre>{escape(v)}</pre>" for k, v in commands.items())

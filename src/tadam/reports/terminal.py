@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tadam.distributed.jobs import Watcher
+from tadam.evaluation.conditioning import CONTROL_NAMES
 from tadam.system.torchrun import place
 
 if TYPE_CHECKING:
@@ -82,22 +83,35 @@ def percent(value: float, interval: float | None = None) -> str:
     return f"{100 * value:.1f}{half} %"
 
 
+def points(difference: float, interval: float | None = None) -> str:
+    """A difference of fractions as `+1.23 ± 0.45`."""
+    half = f" ± {100 * interval:.2f}" if interval is not None else ""
+    return f"{100 * difference:+.2f}{half}"
+
+
 def print_evaluation(result: "Evaluation") -> None:
-    """Prints accuracy with conditioning on and off, calibration, and classes, worst first."""
+    """Prints accuracy, what conditioning brings, calibration, and classes, worst first."""
+    family = f", {100 * result.within_family:.0f} % within a family" if result.within_family else ""
     out.print(
         f"{result.model} on {result.dataset} ({result.split}): {result.way}-way "
-        f"{result.shot}-shot, {result.tasks} tasks x {result.queries} queries, seed {result.seed}, "
-        f"{result.seconds:.0f} s",
+        f"{result.shot}-shot, {result.tasks} tasks x {result.queries} queries{family}, "
+        f"seed {result.seed}, {result.seconds:.0f} s",
         soft_wrap=True,
     )
     table = Table(show_header=False)
     table.add_row("accuracy", percent(result.accuracy, result.ci95), style="bold")
     for name, control in result.controls.items():
-        said = "with conditioning off" if name == "unconditioned" else f"control: {name}"
         assert control["accuracy"] is not None
-        table.add_row(f"  {said}", percent(control["accuracy"], control["ci95"]))
+        assert control["difference"] is not None
+        table.add_row(
+            f"  {CONTROL_NAMES.get(name, f'control: {name}')}",
+            percent(control["accuracy"], control["ci95"]),
+            f"difference {points(control['difference'], control['difference_ci95'])}",
+        )
     table.add_row("calibration error", percent(result.calibration_error))
     out.print(table)
+    for note in result.notes:
+        out.print(note, soft_wrap=True)
     classes = Table("class", "accuracy", "most often mistaken for")
     for name, share in sorted(result.per_class.items(), key=lambda item: item[1]):
         own = result.class_names.index(name)

@@ -55,7 +55,9 @@ class TerminalReporter:
         self._show(step, self._steps, self._numbers(record) if record else "")
 
     def _numbers(self, record: dict[str, Any]) -> str:
-        numbers = f"loss {record['loss']:.3f}  acc {100 * record['accuracy']:.0f}%"
+        numbers = ""
+        if "loss" in record:  # absent while pretraining
+            numbers = f"loss {record['loss']:.3f}  acc {100 * record['accuracy']:.0f}%"
         if "auxiliary_accuracy" in record:
             numbers += f"  aux {100 * record['auxiliary_accuracy']:.0f}%"
         if "alpha" in record:

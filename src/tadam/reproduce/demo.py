@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -12,13 +12,13 @@ from tadam.config import Config
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
-from tadam.evaluation.tasks import Evaluation, evaluate_tasks
+from tadam.evaluation.tasks import Evaluation, evaluate_tasks, training_tasks
 from tadam.methods.base import InputSpec, Method, build_model
 from tadam.models.find import BEST
 from tadam.models.modelfile import load_model
 from tadam.recipes import load_recipe
 from tadam.reports.demo_report import Row, write_report
-from tadam.reports.terminal import percent, progress_bar
+from tadam.reports.terminal import percent, points, progress_bar
 from tadam.reports.training_progress import TerminalReporter
 from tadam.system.files import write_text
 from tadam.training.run import train
@@ -26,8 +26,10 @@ from tadam.training.run_folder import check_folder
 
 #: Tasks, queries and seed of every number the demo prints.
 TEST_TASKS, QUERIES, SEED = 500, 100, 0
+#: Classes of a task: uniform, and within a family; the smallest family has four test classes.
+WAY, FAMILY_WAY = 5, 4
 
-_PLAIN = ("conditioning.enabled=false", "auxiliary.enabled=false")
+_PLAIN = ("conditioning.enabled=false",)
 #: Marks a folder as the demo's.
 MARKER = "demo.toml"
 
@@ -48,8 +50,27 @@ CONTESTANTS = (
         (*_PLAIN, "metric.alpha=1.0", "metric.learn_alpha=false"),
     ),
     Contestant("Prototypical Network, scaled", "scaled", _PLAIN),
-    Contestant("TADAM", "tadam", ()),
+    Contestant(
+        "TADAM as in the paper",
+        "paper",
+        (
+            "conditioning.layers=all",
+            "conditioning.representation=mean",
+            "conditioning.standardise=false",
+            "conditioning.base=false",
+            "auxiliary.enabled=true",
+        ),
+    ),
+    Contestant("TADAM with moments", "tadam", ()),
 )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A model's test results: on tasks drawn uniformly, and on tasks within a family."""
+
+    uniform: Evaluation
+    family: Evaluation
 
 
 def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> Path:
@@ -72,10 +93,10 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         f"shapes: {train_classes} classes to train on, {val_classes} to validate on, "
         f"{test_classes} unseen ones to test on"
     )
-    sampler = EpisodeSampler(stores["test"], 5, 5, QUERIES, SEED)
-    pixels = evaluate_tasks(pixel_model(recipe, stores["train"]), sampler, TEST_TASKS)
+    samplers = _samplers(stores["test"])
+    pixels = _measured(pixel_model(recipe, stores["train"]), samplers)
     write_text(folder / MARKER, recipe.to_toml())
-    rows = [Row("Raw pixels, nearest class mean", pixels.accuracy, pixels.ci95, 0.0)]
+    rows = [_row("Raw pixels, nearest class mean", pixels, 0.0)]
     for contestant in CONTESTANTS:
         console.print(f"\n{contestant.name}", style="bold")
         run = train(
@@ -84,17 +105,18 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
             resume=True,
             reporter=TerminalReporter(console),
         )
-        model, _ = load_model(run.folder / BEST)
-        with progress_bar("testing") as progress:
-            result = evaluate_tasks(model, sampler, TEST_TASKS, progress=progress)
-        rows += _rows(contestant.name, result, run.seconds)
+        model, info = load_model(run.folder / BEST)
+        found = _measured(model, samplers, training_tasks(contestant.name, info))
+        rows.append(_row(contestant.name, found, run.seconds))
     console.print()
     console.print(_table(rows))
+    for note in found.family.notes:
+        console.print(f"{CONTESTANTS[-1].name}, tasks within a family: {note}")
     minutes = (time.monotonic() - started) / 60
-    write_text(folder / "results.json", json.dumps([vars(row) for row in rows], indent=2) + "\n")
+    write_text(folder / "results.json", json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     runs = {c.name: folder / c.folder for c in CONTESTANTS}
     report = folder / "report.html"
-    write_report(report, rows, runs, model, result, sampler)
+    write_report(report, rows, runs, model, found.uniform, samplers)
     console.print(
         f"\nDone in {minutes:.1f} minutes. Now open {report}, then try\n"
         f"  tadam evaluate {run.folder} --shot 1\n"
@@ -107,6 +129,28 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
     return report
 
 
+def _samplers(test: ImageStore) -> tuple[EpisodeSampler, EpisodeSampler]:
+    """Test tasks: uniform ones, and such that are each within a family."""
+    return (
+        EpisodeSampler(test, WAY, 5, QUERIES, SEED),
+        EpisodeSampler(test, FAMILY_WAY, 5, QUERIES, SEED, within_family=1.0),
+    )
+
+
+def _measured(
+    model: Method,
+    samplers: tuple[EpisodeSampler, EpisodeSampler],
+    training: EpisodeSampler | None = None,
+) -> Measured:
+    found = []
+    for sampler in samplers:
+        with progress_bar("testing") as progress:
+            found.append(
+                evaluate_tasks(model, sampler, TEST_TASKS, progress=progress, training=training)
+            )
+    return Measured(*found)
+
+
 def pixel_model(recipe: Config, store: ImageStore) -> Method:
     """Nearest class mean on raw pixels, wrapped as a model."""
     config = recipe.with_settings(["conditioning.enabled=false", "backbone.name=pixels"])
@@ -115,19 +159,35 @@ def pixel_model(recipe: Config, store: ImageStore) -> Method:
     return model
 
 
-def _rows(name: str, result: Evaluation, seconds: float) -> list[Row]:
-    off, off_ci95 = result.accuracy_unconditioned, result.ci95_unconditioned
-    if off is None:
-        return [Row(name, result.accuracy, result.ci95, seconds)]
-    return [
-        Row(f"{name}, conditioning off", off, off_ci95, seconds),
-        Row(f"{name}, conditioning on", result.accuracy, result.ci95, seconds),
-    ]
+def _row(name: str, found: Measured, seconds: float) -> Row:
+    uniform, family = found.uniform, found.family
+    return Row(
+        name,
+        uniform.accuracy,
+        uniform.ci95,
+        family.accuracy,
+        family.ci95,
+        seconds,
+        {"uniform": uniform.controls, "family": family.controls},
+    )
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table("5-way 5-shot, unseen classes", "accuracy", "training")
+    table = Table(
+        "5-shot, unseen classes",
+        f"{WAY}-way, uniform",
+        f"{FAMILY_WAY}-way, family",
+        "family: own - other",
+        "training",
+    )
     for row in rows:
-        table.add_row(row.name, percent(row.accuracy, row.ci95), row.training)
+        other = row.other
+        table.add_row(
+            row.name,
+            percent(row.accuracy, row.ci95),
+            percent(row.family, row.family_ci95),
+            "" if other is None else points(*other),
+            row.training,
+        )
     table.caption = f"{TEST_TASKS} tasks x {QUERIES} queries, seed {SEED}"
     return table

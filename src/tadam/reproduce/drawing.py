@@ -4,13 +4,13 @@ from pathlib import Path
 
 from tadam.reports import plots
 from tadam.reports.figure import PALETTE, new_figure, save_png, style
-from tadam.reproduce.experiments import ROWS, TITLES
+from tadam.reproduce.experiments import CURVES, ROWS, TITLES
 from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
 
 
 def draw_table(table: ResultTable, path: Path) -> None:
     """Writes the table's chart: a curve for figure 4, else dots with intervals."""
-    if table.experiment == "figure4":
+    if table.experiment in CURVES:
         _draw_curve(table, path)
     else:
         _draw_rows(table, path)
@@ -80,6 +80,6 @@ def _name(table: ResultTable, line: Line) -> str:
     cell = line.cell
     if table.experiment == "table2":
         return f"{cell.row}, {cell.train_way}-way"
-    if table.experiment == "table3":
+    if len({line.cell.shot for line in table.lines}) > 1 or table.experiment == "table3":
         return f"{cell.row}, {cell.shot}-shot"
     return ROWS[table.experiment][cell.row]

@@ -8,6 +8,7 @@ from tadam.config import Config
 from tadam.errors import UserError
 from tadam.recipes import load_recipe
 from tadam.recipes.paper_recipes import CONV4_WAYS, EPISODES, STEPS, conv4_name, recipe_name
+from tadam.reproduce.ablations import ABLATIONS, CPU_ALPHA
 
 #: Experiment -> row -> its long name. Figure 4's rows are its alphas.
 ROWS: dict[str, dict[str, str]] = {
@@ -24,15 +25,19 @@ ROWS: dict[str, dict[str, str]] = {
         "tadam": "alpha + AT + TC (TADAM)",
     },
     "figure4": {},
+    "figure4-no-ten": {},
     "omniglot": {"1shot": "5-way 1-shot", "5shot": "5-way 5-shot"},
-}
+} | {name: {row: v.name for row, v in a.rows.items()} for name, a in ABLATIONS.items()}
 #: Experiment -> its name, and what it shows.
 TITLES = {
     "table2": ("Table 2", "distances and scaling, Conv-4"),
     "table3": ("Table 3", "what each idea adds, ResNet-12"),
     "figure4": ("Figure 4", "accuracy against alpha"),
+    "figure4-no-ten": ("Figure 4 without TEN", "accuracy against alpha"),
     "omniglot": ("Omniglot", "Prototypical Network, Conv-4"),
-}
+} | {name: (ablation.title, ablation.shows) for name, ablation in ABLATIONS.items()}
+#: Experiments whose rows are alphas.
+CURVES = ("figure4", "figure4-no-ten")
 DATASETS = tuple(STEPS)
 PRESETS = ("cpu", "paper")
 #: Alphas of figure 4.
@@ -81,13 +86,13 @@ class Request:
     """What a user asks for.
 
     Attributes:
-        experiment: A key of `ROWS`.
+        experiment: A key of `ROWS`: a table, a figure or an ablation.
         dataset: Data set of the recipes.
         preset: cpu or paper.
         rows: Names of rows; empty for all.
         shots: If empty, 5 with the cpu preset and all with the paper's.
         train_ways: Table 2 only.
-        alphas: Figure 4 only.
+        alphas: Figure 4, with or without TEN, only.
         seeds: One run for each.
         changes: Settings such as `backbone.width=8`, on top of the preset.
         tasks: Number of test tasks.
@@ -109,8 +114,10 @@ class Request:
         check_choice("preset", [self.preset], PRESETS, "preset")
         check_choice("row", self.rows, tuple(ROWS[self.experiment]), "rows")
         check_choice("number of shots", self.shots, tuple(EPISODES), "shots")
-        if self.experiment == "figure4" and len(self.shots) > 1:
-            raise UserError("figure4 is drawn for one number of shots: choose one with `shots`")
+        if self.experiment in CURVES and len(self.shots) > 1:
+            raise UserError(
+                f"{self.experiment} is drawn for one number of shots: choose one with `shots`"
+            )
         check_choice("training way", self.train_ways, tuple(CONV4_WAYS), "train_ways")
         for seed in self.seeds:
             if not 0 <= seed < 2**63:
@@ -121,7 +128,7 @@ class Request:
         if self.tasks < 2:
             raise UserError(f"`tasks` must be at least 2, got {self.tasks}")
         decided = {"run.seed": "`seeds` decides", "episode.shot": "`shots` decides"}
-        if self.experiment == "figure4":
+        if self.experiment in CURVES:
             decided |= dict.fromkeys(("metric.alpha", "metric.learn_alpha"), "the figure varies")
         for change in self.changes:
             if (key := change.partition("=")[0].strip()) in decided:
@@ -140,11 +147,13 @@ class Request:
         """All rows of the table, in its order, for the shots and ways asked for."""
         if self.experiment == "omniglot":
             return [Cell("1shot", 1), Cell("5shot", 5)]
-        if self.experiment == "figure4":
+        if self.experiment in CURVES:
             return [Cell(f"alpha-{alpha:.12g}", (self.shots or (5,))[0]) for alpha in self.alphas]
         rows = ROWS[self.experiment]
         if self.experiment == "table2":
             return [Cell(row, train_way=way) for way in self.train_ways for row in rows]
+        if self.experiment in ABLATIONS and ABLATIONS[self.experiment].table == "table2":
+            return [Cell(row) for row in rows]
         shots = self.shots or (tuple(EPISODES) if self.preset == "paper" else (5,))
         return [Cell(row, shot) for shot in shots for row in rows]
 
@@ -153,7 +162,9 @@ class Request:
         config = load_recipe(self._recipe(cell))
         if self.preset == "cpu":
             config = config.updated(_cpu(self.experiment, self.dataset))
-        if self.experiment == "figure4":
+        if self.experiment in ABLATIONS:
+            config = self._ablated(config, cell)
+        if self.experiment in CURVES:
             config = config.updated(
                 {
                     "metric": {"alpha": cell.alpha},
@@ -162,12 +173,29 @@ class Request:
             )
         return config.with_settings([*self.changes, f"run.seed={seed}"])
 
+    def _ablated(self, config: Config, cell: Cell) -> Config:
+        """A row of an ablation, with the cpu preset's own alpha and lengths."""
+        ablation = ABLATIONS[self.experiment]
+        row = ablation.rows[cell.row]
+        if self.preset == "cpu" and ablation.table == "table3":
+            if row.longer_on_cpu:
+                config = config.updated({"schedule": {"episodes": 2 * config.schedule.episodes}})
+            if row.base != "plain" and (self.dataset, cell.shot) == ("fc100", 5):
+                config = config.updated({"metric": {"alpha": CPU_ALPHA}})
+        return config.updated(row.changes(config))
+
     def _recipe(self, cell: Cell) -> str:
         if self.experiment == "omniglot":
             return f"omniglot-{cell.row}"
-        if self.experiment == "table2":
-            return conv4_name(self.dataset, cell.row, cell.train_way)
-        return recipe_name(self.dataset, cell.shot, _ENDINGS.get(cell.row, ""))
+        table, row = self.experiment, cell.row
+        if self.experiment in ABLATIONS:
+            ablation = ABLATIONS[self.experiment]
+            table, row = ablation.table, ablation.rows[cell.row].base
+        if table == "table2":
+            return conv4_name(self.dataset, row, cell.train_way)
+        if self.experiment == "figure4-no-ten":
+            row = "alpha-at"
+        return recipe_name(self.dataset, cell.shot, _ENDINGS.get(row, ""))
 
 
 def _cpu(experiment: str, dataset: str) -> dict[str, Any]:
@@ -175,6 +203,8 @@ def _cpu(experiment: str, dataset: str) -> dict[str, Any]:
     if experiment == "omniglot":
         return {}
     small = {"data": {"image_size": 32}} if dataset == "mini_imagenet" else {}
-    if experiment == "table2":
+    if experiment == "table2" or (
+        experiment in ABLATIONS and ABLATIONS[experiment].table == "table2"
+    ):
         return {**small, "schedule": {"episodes": 8_000}}
     return {**small, "backbone": {"width": 16}, "schedule": {"episodes": 5_000}}

@@ -15,6 +15,7 @@ from tadam.reports.figure import PALETTE, available, new_figure, save_png, style
 from tadam.reproduce.experiments import DATASETS, check_choice, stem
 from tadam.reproduce.published import seen
 from tadam.reproduce.runs import stored_runs
+from tadam.reproduce.table_files import write_rows
 from tadam.system.files import write_text
 from tadam.training.run_folder import check_results
 
@@ -168,13 +169,15 @@ def count_of(figure: Figure3) -> str:
 
 
 def write_figure3(figure: Figure3, folder: Path, name: str) -> list[Path]:
-    """Writes `name`.json, .md and, if matplotlib is installed, .png."""
+    """Writes `name`.json, .md, .csv, .tex and, if matplotlib is installed, .png."""
     paths = [folder / f"{name}.json", folder / f"{name}.md"]
     write_text(paths[0], json.dumps(figure.to_json(), indent=2) + "\n")
     write_text(paths[1], markdown(figure))
+    title = f"Figure 3: conditioning by layer, {count_of(figure)}, {figure.dataset}"
+    paths += write_rows(folder, name, title, FIGURE3_COLUMNS, figure3_rows(figure))
     if available():
         paths.append(folder / f"{name}.png")
-        _draw(figure, paths[2])
+        _draw(figure, paths[-1])
     return paths
 
 

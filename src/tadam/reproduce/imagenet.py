@@ -37,6 +37,7 @@ from tadam.nn.backbones.efficientnet_lite import (
     EfficientNetLite0,
     EfficientNetLite2,
 )
+from tadam.nn.one_by_one import runner
 from tadam.registry import BACKBONES
 from tadam.reports.terminal import out, percent, progress_bar
 from tadam.system.files import write_text
@@ -90,7 +91,7 @@ class Measured:
         framing: See `Look`.
         features: `before` or `after` the head.
         mirrored: Whether an embedding is the mean of a photo's and its mirror image's.
-        milliseconds: Time of one core for one photo in PyTorch, network only.
+        milliseconds: Time of one core for one photo, network only, as `fit` runs it.
         prototypes: Photos -> accuracies of the nearest prototype.
         regression: The same for logistic regression.
     """
@@ -130,12 +131,11 @@ def embedded(
     """Embeddings of all photos and the time of one pass.
 
     Returns:
-        (features, mirrored) -> (N, D), and CPU milliseconds for one photo, not mirrored, in the
-        batch that was disturbed least.
+        (features, mirrored) -> (N, D), and CPU milliseconds for the photo that was disturbed least.
     """
     network = look.network(look.size)
     network.load_pretrained()
-    network.eval()
+    run = runner(network.eval()) or network
     below: list[Tensor] = []
     assert network.head is not None
     network.head.register_forward_pre_hook(lambda _, inputs: below.append(inputs[0].mean((2, 3))))
@@ -147,9 +147,9 @@ def embedded(
             x = torch.stack([framed(p, look.size, look.framing) for p in pixels])
             x = network.preprocess(x)
             before = time.process_time()
-            z = network(x)
-            fastest = min(fastest, (time.process_time() - before) / len(x))
-            other = network(x.flip(-1))
+            run(x[:1])
+            fastest = min(fastest, time.process_time() - before)
+            z, other = network(x), network(x.flip(-1))
             low, low_other = below
             below.clear()
             parts.append((low, (low + low_other) / 2, z, (z + other) / 2))

@@ -11,6 +11,7 @@ from tadam.metric import DISTANCES
 from tadam.reports import plots
 from tadam.reports.figure import available, new_figure, save_png
 from tadam.reproduce.lemma1 import Lemma1Result, lemma1
+from tadam.reproduce.table_files import write_rows
 from tadam.system.files import write_text
 from tadam.training.run_folder import check_results
 
@@ -82,13 +83,16 @@ def _with_tuples(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_lemma1(results: Sequence[Lemma1Result], folder: Path) -> list[Path]:
-    """Writes lemma1.json, lemma1.md and, if matplotlib is installed, lemma1.png."""
+    """Writes lemma1.json, .md, .csv, .tex and, if matplotlib is installed, lemma1.png."""
     paths = [folder / JSON, folder / "lemma1.md"]
     write_text(paths[0], json.dumps([result.to_json() for result in results], indent=2) + "\n")
     write_text(paths[1], _markdown(results))
+    title = "Lemma 1: relative error of the gradient divided by alpha"
+    rows = [[result.distance, *row] for result in results for row in lemma1_rows(result)]
+    paths += write_rows(folder, "lemma1", title, ["distance", *LEMMA1_COLUMNS], rows)
     if available():
         paths.append(folder / "lemma1.png")
-        _draw(results, paths[2])
+        _draw(results, paths[-1])
     return paths
 
 

@@ -5,6 +5,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import Cell
 
 
@@ -17,9 +18,16 @@ def numbers() -> dict[str, Any]:
 
 def published(experiment: str, dataset: str, cell: Cell) -> tuple[float, float] | None:
     """Accuracy and its interval's half-width as fractions; None if the paper has no such row."""
+    row = cell.row
+    if experiment in ABLATIONS:
+        ablation = ABLATIONS[experiment]
+        variant = ablation.rows.get(row)
+        if variant is None or not variant.published:
+            return None
+        experiment, row = ablation.table, variant.base
     rows = numbers().get(experiment, {}).get(dataset, {})
     key = cell.train_way if experiment == "table2" else cell.shot
-    found = rows.get(cell.row, {}).get(str(key))
+    found = rows.get(row, {}).get(str(key))
     return (found[0] / 100, found[1] / 100) if found else None
 
 
@@ -30,4 +38,4 @@ def snell(row: str) -> str:
 
 def seen(experiment: str) -> str:
     """What was reported for an experiment that is not in the paper's tables."""
-    return str(numbers()[experiment]["seen"])
+    return str(numbers()[experiment.removesuffix("-no-ten")]["seen"])

@@ -1,15 +1,19 @@
 """All results of a reproduction folder on one page, with `not run` for the rest."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from tadam.errors import UserError
 from tadam.reproduce import figure3
+from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import DATASETS, Request, stem
+from tadam.reproduce.gradients import gradient_markdown, load_gradients
 from tadam.reproduce.lemma1_results import load_lemma1
 from tadam.reproduce.published import seen
 from tadam.reproduce.table_text import NOT_RUN, markdown
 from tadam.reproduce.tables import build_table, load_table
+from tadam.reproduce.task_clusters import cluster_markdown, load_task_clusters
 from tadam.system.files import write_text
 
 _HEAD = """\
@@ -56,7 +60,34 @@ def report(folder: Path, page: Path) -> str:
         elif dataset == "fc100":
             parts.append(f"## Figure 3\n\n{NOT_RUN.capitalize()}. {seen('figure3')}\n")
     parts += [_table(folder, relative, Request("omniglot")), _lemma1(folder, relative)]
+    parts += _others(folder, relative)
     return "\n".join(parts)
+
+
+def _others(folder: Path, relative: Path) -> list[str]:
+    """Ablations and pictures that have results, and the names of those that have none."""
+    parts, missing = [], []
+    for name in ("figure4-no-ten", *ABLATIONS):
+        found = [stem(name, dataset) for dataset in DATASETS]
+        found = [one for one in found if (folder / f"{one}.json").exists()]
+        for one in found:
+            text = markdown(load_table(folder / f"{one}.json"), "##")
+            parts.append(text + _picture(folder, relative, one))
+        missing += [] if found else [name]
+    pictures: dict[str, Callable[[Path], str]] = {
+        "gradients": lambda path: gradient_markdown(load_gradients(path), "##"),
+        "task-clusters": lambda path: cluster_markdown(load_task_clusters(path), "##"),
+    }
+    for name, text_of in pictures.items():
+        if (folder / f"{name}.json").exists():
+            text = text_of(folder / f"{name}.json")
+            parts.append(text + _picture(folder, relative, name))
+        else:
+            missing.append(name)
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        parts.append(f"## Without results\n\nExperiments that nobody has run here: {names}.\n")
+    return parts
 
 
 def _requests(folder: Path, experiment: str) -> list[Request]:

@@ -2,12 +2,13 @@
 
 import json
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tadam.errors import UserError
-from tadam.reproduce.experiments import Cell, Request
+from tadam.reproduce.ablations import ABLATIONS
+from tadam.reproduce.experiments import CURVES, Cell, Request
 from tadam.system.files import write_text
 
 _RESULT = "result.json"
@@ -28,6 +29,7 @@ class RunResult:
         training_minutes: Training time, including time before a resume.
         command: Reproduces this run.
         machine: See `tadam.system.machine`; also names the device.
+        controls: See `Evaluation`; absent from results of 0.1.0.
     """
 
     experiment: str
@@ -57,6 +59,7 @@ class RunResult:
     machine: dict[str, Any]
     version: str
     date: str
+    controls: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @property
     def cell(self) -> Cell:
@@ -91,18 +94,23 @@ def load_result(folder: Path) -> RunResult | None:
         ) from None
 
 
+def _has_shots(experiment: str) -> bool:
+    return experiment in ABLATIONS and ABLATIONS[experiment].table == "table3"
+
+
 def command_line(request: Request, cell: Cell, seed: int) -> str:
     """The command that makes this run alone."""
-    words = ["tadam", "reproduce", request.experiment]
+    words = ["tadam", "reproduce", request.experiment.removesuffix("-no-ten")]
     if request.experiment != "omniglot":
         words += ["--dataset", request.dataset, "--preset", request.preset]
-    if request.experiment == "figure4":
+    if request.experiment in CURVES:
         words += ["--values", f"{cell.alpha:.12g}", "--shot", str(cell.shot)]
+        words += ["--no-ten"] if request.experiment == "figure4-no-ten" else []
     else:
         words += ["--rows", cell.row]
     if request.experiment == "table2":
         words += ["--train-way", str(cell.train_way)]
-    if request.experiment == "table3":
+    if request.experiment == "table3" or _has_shots(request.experiment):
         words += ["--shots", str(cell.shot)]
     words += ["--seeds", str(seed)]
     for change in request.changes:

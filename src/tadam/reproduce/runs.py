@@ -13,7 +13,7 @@ from tadam import __version__, native
 from tadam.config import Config, EpisodeConfig
 from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, UserError
-from tadam.evaluation.tasks import evaluate
+from tadam.evaluation.tasks import Evaluation, evaluate
 from tadam.models.find import find_model
 from tadam.models.modelfile import load_model
 from tadam.reproduce.experiments import Cell, Request
@@ -21,7 +21,7 @@ from tadam.reproduce.result import RunResult, command_line, load_result, save_re
 from tadam.system.device import choose_device
 from tadam.system.files import write_text
 from tadam.system.machine import machine
-from tadam.training.run import Reporter, check_recipe, check_run_folder, train
+from tadam.training.run import Reporter, TrainingResult, check_recipe, check_run_folder, train
 from tadam.training.run_folder import check_folder, check_results
 
 #: Holds the settings that all runs of a folder share.
@@ -158,16 +158,24 @@ def _make_run(
     )
     if reporter:
         reporter.stop()
-    model, _ = load_model(find_model(folder))
+    result = _result(request, cell, config, run, test, device)
+    save_result(folder, result)
+    return result
+
+
+def _result(
+    request: Request, cell: Cell, config: Config, run: TrainingResult, test: Evaluation, device: str
+) -> RunResult:
+    model, _ = load_model(find_model(run.folder))
     assert test.ci95 is not None  # there are two tasks or more
-    result = RunResult(
+    return RunResult(
         experiment=request.experiment,
         dataset=config.data.name,
         preset=request.preset,
         row=cell.row,
         shot=cell.shot,
         train_way=cell.train_way,
-        seed=seed,
+        seed=config.run.seed,
         changes=request.changes,
         settings=asdict(config),
         accuracy=test.accuracy,
@@ -184,13 +192,12 @@ def _make_run(
         alpha=model.logged().get("alpha"),
         training_minutes=round(run.seconds / 60, 3),
         evaluation_minutes=round(test.seconds / 60, 3),
-        command=command_line(request, cell, seed),
+        command=command_line(request, cell, config.run.seed),
         machine=_machine(device),
         version=__version__,
         date=datetime.now(UTC).date().isoformat(),
+        controls=test.controls,
     )
-    save_result(folder, result)
-    return result
 
 
 def _machine(device: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from tadam.reproduce.experiments import ROWS
+from tadam.reproduce.ablations import ABLATIONS
+from tadam.reproduce.experiments import CURVES, ROWS
 from tadam.reproduce.published import seen, snell
 from tadam.reproduce.result import RunResult
 from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
@@ -63,6 +64,25 @@ COLUMNS: dict[str, dict[str, Callable[[Line], str]]] = {
 }
 
 
+COLUMNS["figure4-no-ten"] = {
+    name: text for name, text in COLUMNS["figure4"].items() if name != "test, TC off"
+}
+COLUMNS |= {
+    name: {
+        "row": lambda line: line.cell.row,
+        "shots": lambda line: str(line.cell.shot),
+        "published": lambda line: _or(line.published),
+        "ours": lambda line: _or(line.ours, NOT_RUN),
+        "diff": _difference,
+        "validation": lambda line: _or(line.validation),
+        "TC off": lambda line: _or(line.unconditioned),
+        "own - other": lambda line: _or(line.own_minus_other),
+        "min": _minutes,
+    }
+    for name in ABLATIONS
+}
+
+
 def texts(table: ResultTable) -> list[list[str]]:
     """The lines as text, one cell for each of `COLUMNS`."""
     return [[text(line) for text in COLUMNS[table.experiment].values()] for line in table.lines]
@@ -79,15 +99,52 @@ def notes(table: ResultTable) -> list[str]:
     ]
     if table.experiment in ("table3", "figure4"):
         found.append("TC off: the same model tested with its task conditioning off.")
-    if table.experiment == "figure4":
+    if table.experiment in CURVES:
         found += [_choice(table), seen("figure4")]
     if table.experiment == "omniglot":
         found.append(seen("omniglot"))
+    if table.experiment in ABLATIONS:
+        found += [_ABLATED, seen(table.experiment), *_comparisons(table)]
     if table.preset == "cpu" and table.experiment != "omniglot":
-        found.append(_CPU[table.experiment])
+        found.append(_cpu_note(table.experiment))
     if table.changes:
         found.append(f"Changed from the preset: {', '.join(table.changes)}.")
     return found
+
+
+_ABLATED = (
+    "TC off: the same model tested with its task conditioning off. Own - other: its accuracy with "
+    "a task's own FiLM vectors minus that with another task's, in points, paired over tasks."
+)
+
+
+def _comparisons(table: ResultTable) -> list[str]:
+    """Row against row over the seeds that both have, if there are two or more."""
+    rows, found = ABLATIONS[table.experiment].rows, []
+    for line in table.lines:
+        against = rows[line.cell.row].against or next(iter(rows))
+        for other in (one for one in table.lines if one.cell.row == against and one is not line):
+            paired = line.minus(other)
+            if paired is not None:
+                found.append(
+                    f"{line.cell.row} minus {against}, {line.cell.shot} shots, seed by seed "
+                    f"({len(paired.runs)} seeds): {100 * paired.value:+.1f} ± "
+                    f"{100 * paired.half:.1f} points."
+                )
+    return found
+
+
+def _cpu_note(experiment: str) -> str:
+    if experiment not in ABLATIONS:
+        return _CPU[experiment]
+    if ABLATIONS[experiment].table == "table2":
+        return _CPU["table2"]
+    return (
+        "The cpu preset has 16 filters and 5,000 steps, 10,000 in rows without AT; alpha is 2 on "
+        "FC100 with 5 shots, the best of figure 4 on validation. The paper has 64 filters and "
+        "10,000 steps (20,000 without AT). The learning rate drops at the paper's fractions of a "
+        "run."
+    )
 
 
 _CPU = {
@@ -96,8 +153,9 @@ _CPU = {
     "filters and 10,000 steps (20,000 without AT) on FC100, 30,000 (60,000) on mini-ImageNet. The "
     "learning rate drops at the same fractions of a run as in the paper. These depend on whether "
     "there is AT, so rows with and without it differ in more than AT.",
-    "figure4": "Here the cpu preset has 16 filters and 2,500 steps, half its usual number.",
-}
+} | dict.fromkeys(
+    CURVES, "Here the cpu preset has 16 filters and 2,500 steps, half its usual number."
+)
 
 
 def _choice(table: ResultTable) -> str:

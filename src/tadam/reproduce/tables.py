@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from tadam.errors import UserError
-from tadam.reproduce.experiments import TITLES, Cell, Request
+from tadam.reproduce.experiments import CURVES, TITLES, Cell, Request
 from tadam.reproduce.published import published
 from tadam.reproduce.result import RunResult
 
@@ -62,9 +62,28 @@ class Line:
         return self._mean("accuracy_unconditioned", "ci95_unconditioned")
 
     @property
+    def own_minus_other(self) -> MeanAccuracy | None:
+        """Accuracy with a task's own vectors minus that with another's; None if not measured."""
+        found = [run.controls["other"] for run in self.runs if "other" in run.controls]
+        if not found:
+            return None
+        return mean_accuracy(
+            [one["difference"] or 0.0 for one in found],
+            [one["difference_ci95"] or 0.0 for one in found],
+        )
+
+    @property
     def validation(self) -> MeanAccuracy | None:
         """Accuracy of the chosen weights on the validation tasks that chose them."""
         return self._mean("validation_accuracy", "validation_ci95")
+
+    def minus(self, other: "Line") -> MeanAccuracy | None:
+        """Mean of our accuracy minus another row's, over the seeds that both have; two or more."""
+        theirs = {run.seed: run.accuracy for run in other.runs}
+        paired = [run.accuracy - theirs[run.seed] for run in self.runs if run.seed in theirs]
+        if other.cell.shot != self.cell.shot or len(paired) < 2:
+            return None
+        return mean_accuracy(paired, [0.0] * len(paired))
 
     @property
     def difference(self) -> float | None:
@@ -137,7 +156,7 @@ def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable
     dataset = request.config(wanted[0], 0).data.name
     seen = {*wanted, *(run.cell for run in runs)}
     shots = tuple(sorted({cell.shot for cell in seen}))
-    if request.experiment == "figure4":  # one curve
+    if request.experiment in CURVES:  # one curve
         shots = (wanted[0].shot,)
         alphas = {cell.alpha for cell in seen if cell.shot in shots}
         request = replace(request, alphas=tuple(sorted(alphas)))

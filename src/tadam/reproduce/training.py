@@ -1,4 +1,4 @@
-"""Reproduces what needs training: tables 2 and 3, figure 4, Omniglot."""
+"""Reproduces what needs training: tables, curves, ablations, Omniglot."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,8 @@ from tadam.reports.figure import available
 from tadam.reproduce.drawing import draw_table
 from tadam.reproduce.experiments import Request
 from tadam.reproduce.runs import RunReporter, make_runs, stored_runs
-from tadam.reproduce.table_text import markdown
+from tadam.reproduce.table_files import write_rows
+from tadam.reproduce.table_text import COLUMNS, markdown, texts
 from tadam.reproduce.tables import ResultTable, build_table
 from tadam.system.files import write_text
 
@@ -40,7 +41,8 @@ def reproduce(
         watcher: Shows which runs are in progress.
 
     Returns:
-        The table, and the files that hold it: JSON, Markdown and, if matplotlib is installed, PNG.
+        The table, and the files that hold it: JSON, Markdown, CSV, LaTeX and, if matplotlib is
+        installed, PNG.
     """
     folder = Path(out)
 
@@ -61,11 +63,12 @@ def reproduce(
 
 
 def write_table(table: ResultTable, folder: Path, stem: str, draw: bool = True) -> list[Path]:
-    """Writes a table as `stem`.json, .md and, if `draw` and matplotlib is installed, .png."""
+    """Writes a table as `stem`.json, .md, .csv, .tex and, if it can be drawn and `draw`, .png."""
     paths = [folder / f"{stem}.json", folder / f"{stem}.md"]
     write_text(paths[0], json.dumps(table.to_json(), indent=2) + "\n")
     write_text(paths[1], markdown(table))
+    paths += write_rows(folder, stem, table.title, list(COLUMNS[table.experiment]), texts(table))
     if draw and available():
         paths.append(folder / f"{stem}.png")
-        draw_table(table, paths[2])
+        draw_table(table, paths[-1])
     return paths

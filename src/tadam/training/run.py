@@ -146,6 +146,7 @@ class _Run:
             validation.queries,
             validation.seed,
             source=f"the val split of {config.data.name}",
+            within_family=config.episode.within_family,
         )
         self.counters = Counters()
 

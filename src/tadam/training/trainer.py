@@ -86,6 +86,7 @@ class Trainer:
             config.run.seed,
             episode.balanced_queries,
             source=f"the train split of {config.data.name}",
+            within_family=episode.within_family,
         )
         # As in the authors' code, each update has its own optimiser state; the schedule is shared.
         self.optimisers = {

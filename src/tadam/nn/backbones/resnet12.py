@@ -1,5 +1,6 @@
 """ResNet-12, the paper's feature extractor, with a FiLM input for each of its 12 convolutions."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Self, cast
 
@@ -24,10 +25,14 @@ class ResNet12Config(ConvBackboneConfig):
     name: str = "resnet12"
     pools: int = 3
     """Blocks that end in a max-pool: 4 in the paper's text, 3 in the authors' code."""
+    projection: int = 0
+    """Fully connected layers after the last block; the paper found that they do harm."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.pools <= 4, "backbone.pools", "between 0 and 4", self.pools)
+        for name in ("pools", "projection"):
+            value = getattr(self, name)
+            require(0 <= value <= 4, f"backbone.{name}", "between 0 and 4", value)
 
 
 class FoldedBlock(nn.Module):
@@ -64,6 +69,8 @@ class ResNet12(Backbone):
             the authors' code 3.
         activation: `swish` or `relu`.
         image_size: Side of the input.
+        projection: Fully connected layers after the average pool, as wide as the embedding; all
+            but the last have an activation.
     """
 
     #: Indices of the convolutions that precede a max-pool in the paper: layers 3, 6, 9 and 12.
@@ -76,6 +83,7 @@ class ResNet12(Backbone):
         pools: int = 3,
         activation: str = "swish",
         image_size: int = 32,
+        projection: int = 0,
     ) -> None:
         super().__init__(in_channels, image_size)
         widths = [width * 2**i for i in range(4)]
@@ -87,21 +95,32 @@ class ResNet12(Backbone):
         )
         self.feature_size = widths[-1]
         self.conditioned_widths = tuple(w for w in widths for _ in range(3))
+        layers: list[nn.Module] = []
+        for i in range(projection):
+            layers += [nn.SiLU() if activation == "swish" else nn.ReLU()] if i else []
+            layers.append(nn.Linear(widths[-1], widths[-1]))
+        self.projection = nn.Sequential(*layers)
 
     @classmethod
     def from_config(cls, config: ResNet12Config, channels: int, image_size: int) -> Self:
         """The network of a recipe."""
-        return cls(channels, config.width, config.pools, config.activation, image_size)
+        return cls(
+            channels, config.width, config.pools, config.activation, image_size, config.projection
+        )
 
     def initialise(self, config: ResNet12Config, generator: torch.Generator) -> None:
-        """Draws the convolutions' weights."""
+        """Draws the weights of convolutions and projection."""
         initialise_convolutions(self, config.initialisation, generator)
+        for layer in self.projection:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight, generator=generator)
+                nn.init.zeros_(layer.bias)
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, 8w); `film` holds 12 modulations."""
         for i, block in enumerate(self.blocks):
             x = block(x, film[3 * i : 3 * i + 3] if film else None)
-        return x.mean(dim=(2, 3))
+        return self.projection(x.mean(dim=(2, 3)))  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def folded(self, film: Film | None = None) -> nn.Module:
@@ -111,4 +130,5 @@ class ResNet12(Backbone):
             FoldedBlock(cast(ResidualBlock, block), film[3 * i : 3 * i + 3])
             for i, block in enumerate(self.blocks)
         ]
-        return FoldedNetwork(stages, False, self.mirrored).eval()
+        projection = deepcopy(self.projection) if len(self.projection) else None
+        return FoldedNetwork(stages, False, self.mirrored, projection).eval()
