@@ -34,6 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_model(model, *random_model())
     for module in (find, resolve):
         monkeypatch.setattr(module, "default_model", lambda: str(model))
+        monkeypatch.setattr(module, "what_is_missing", lambda: None)
     monkeypatch.chdir(tmp_path)
     folder(Path("flowers"), *FLOWERS)
     folder(Path("labelled"), *FLOWERS, start=100)

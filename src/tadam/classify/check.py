@@ -22,8 +22,10 @@ from tadam.system.progress import Progress
 FEW = 5
 #: A label is doubted if another class is so many times as probable.
 _DOUBT = 5.0
-#: A photo may not belong if it is stranger than this: the limit of "none of these".
-_STRANGE = 1.0
+#: A photo may not belong if it is farther from its class than the median by so many standard
+#: deviations, which are estimated from the median deviation. The strangeness of "none of these"
+#: would not do: its limit is such that one photo in twenty is beyond it, however clean the photos.
+_DEVIATIONS, _NORMAL = 2.0, 1.4826
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ class DoubtfulPhoto:
 
 @dataclass(frozen=True)
 class OddPhoto:
-    """A photo that looks like none of the classes; see `Prediction.strangeness`."""
+    """A photo unlike the others of its class, by so many standard deviations."""
 
     path: str
     label: str
-    strangeness: float
+    deviations: float
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Check:
         classes: Every class, worst first.
         confused: Pairs of classes, most confused first.
         mislabelled: Photos that look mislabelled, most doubtful first.
-        odd: Photos that belong to no class, oddest first.
+        odd: Photos unlike the others of their class, oddest first.
         copies: Groups of photos that are the same, those across classes or test first.
         few: Names of classes with fewer than `FEW` photos.
         curve: Accuracy with fewer photos, the mean over classes.
@@ -215,7 +217,7 @@ def _checked(
             Confusion((two, one), count) for (one, two), count in pairs.most_common() if count
         ],
         mislabelled=_mislabelled(answers, paths, names),
-        odd=_odd(answers, paths, names),
+        odd=_odd(classifier, paths, names),
         copies=copies,
         few=[c.name for c in classes if c.photos < FEW],
         curve=curve,
@@ -243,13 +245,26 @@ def _mislabelled(
     return sorted(found, key=lambda photo: -photo.odds)
 
 
-def _odd(answers: LeftOutAnswers, paths: list[str], names: list[str]) -> list[OddPhoto]:
+def _odd(classifier: FewShotClassifier, paths: list[str], names: list[str]) -> list[OddPhoto]:
+    """Photos far from the mean of the others of their class, the farthest first."""
+    labels, shots = classifier.support_labels_, classifier.shots_
+    y = classifier.standardised(classifier.support_embeddings_).astype(np.float64)
+    sums = np.zeros((len(names), y.shape[1]))
+    np.add.at(sums, labels, y)
+    others = sums[labels] - y  # their direction is all that counts
+    lengths = np.linalg.norm(y, axis=1) * np.linalg.norm(others, axis=1)
+    apart = 1 - (y * others).sum(axis=1) / np.maximum(lengths, 1e-12)
+    apart[shots[labels] < 2] = np.nan
+    if np.isnan(apart).all():
+        return []
+    middle = np.nanmedian(apart)
+    spread = max(_NORMAL * float(np.nanmedian(np.abs(apart - middle))), 1e-12)
     found = [
-        OddPhoto(path, names[label], float(strangeness))
-        for path, label, strangeness in zip(paths, answers.labels, answers.strangeness, strict=True)
-        if strangeness > _STRANGE
+        OddPhoto(path, names[label], float((distance - middle) / spread))
+        for path, label, distance in zip(paths, labels, apart, strict=True)
+        if distance > middle + _DEVIATIONS * spread
     ]
-    return sorted(found, key=lambda photo: -photo.strangeness)
+    return sorted(found, key=lambda photo: -photo.deviations)
 
 
 def _copies(

@@ -1,4 +1,4 @@
-"""What to label next: photos that the classifier is unsure of, and that are unlike each other."""
+"""What to label next: photos it is unsure of, like many others, and unlike each other."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +10,11 @@ import numpy.typing as npt
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.predictions import Prediction
 from tadam.errors import UserError
+
+#: A photo is typical if it is like its nearest so many; of more photos, so many are compared with.
+_NEIGHBOURS, _COMPARED = 5, 4096
+#: The least that typicality counts, and photos that are compared at once.
+_LEAST, _ROWS = 0.01, 512
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,9 @@ def suggest(
 ) -> list[Suggestion]:
     """The photos to label, the most useful first; all if there are fewer.
 
-    One after another, it takes the photo with the largest product of two numbers: how close the
-    two most probable classes are, and how far the photo is from those already taken.
+    One after another, it takes the photo with the largest product of three numbers: how close the
+    two most probable classes are, how much the photo is like others, because what is learnt from an
+    odd one helps with few, and how far it is from those already taken.
 
     Args:
         classifier: A fitted one.
@@ -55,14 +61,13 @@ def suggest(
     if not predictions:
         return []
     names = [str(label) for label in classifier.classes_.tolist()]
-    z = np.stack([p.embedding for p in predictions])
-    centre = np.concatenate([classifier.support_embeddings_, z]).mean(axis=0)
+    z = classifier.standardised(np.stack([p.embedding for p in predictions]))
     ranked = [p.most_probable(2) for p in predictions]
     gaps = [
         p.probabilities[a] - p.probabilities[b]
         for p, (a, b) in zip(predictions, ranked, strict=True)
     ]
-    chosen = spread_out(z - centre, 1 - np.array(gaps, np.float64), count)
+    chosen = spread_out(z, (1 - np.array(gaps, np.float64)) * typicality(z), count)
     return [
         Suggestion(
             predictions[i].path,
@@ -76,6 +81,25 @@ def suggest(
     ]
 
 
+def typicality(z: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Mean cosine with the nearest other points, (N,); z is (N, D)."""
+    unit, near = _unit(z), np.full(len(z), _LEAST)
+    others = np.linspace(0, len(z) - 1, min(len(z), _COMPARED)).astype(int)
+    count = min(_NEIGHBOURS, len(others) - 1)
+    for start in range(0, len(z) if count else 0, _ROWS):
+        rows = np.arange(start, min(start + _ROWS, len(z)))
+        alike = unit[rows] @ unit[others].T
+        alike[rows[:, None] == others] = -1.0
+        nearest = np.partition(alike, -count, axis=1)[:, -count:]
+        near[rows] = np.maximum(nearest.mean(axis=1), _LEAST)
+    return near
+
+
+def _unit(z: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    lengths: npt.NDArray[np.float32] = np.linalg.norm(z, axis=1, keepdims=True)
+    return z / np.maximum(lengths, 1e-12)
+
+
 def spread_out(
     z: npt.NDArray[np.float32], weights: npt.NDArray[np.float64], count: int
 ) -> list[int]:
@@ -86,7 +110,7 @@ def spread_out(
         weights: (N,), at least 0.
         count: How many to choose.
     """
-    unit = z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
+    unit = _unit(z)
     apart = np.full(len(z), 2.0)  # the largest cosine distance, 1 - cos
     left = np.ones(len(z), bool)
     chosen: list[int] = []

@@ -87,7 +87,9 @@ def _print(result: "Check") -> None:
         "may be mislabelled",
         [f"{m.path}: {m.label}, but looks like {m.looks_like}" for m in result.mislabelled],
     )
-    _print_list("may belong to no class", [f"{photo.path}: {photo.label}" for photo in result.odd])
+    _print_list(
+        "unlike the others of their class", [f"{photo.path}: {photo.label}" for photo in result.odd]
+    )
     _print_list("the same photo more than once", [_copies_line(c) for c in result.copies])
     if result.few:
         _print_list("classes with fewer than 5 photos", result.few)

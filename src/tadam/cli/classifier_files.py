@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tadam.cli.files import check_inputs, check_outputs
 from tadam.cli.labelled_photos import LabelledPhotos, Nested, print_classes, read_labelled
-from tadam.cli.options import Device, Force, Json, Strict
+from tadam.cli.options import Device, Force, Json, NoCache, Strict
 from tadam.cli.predict import Classifier
 from tadam.cli.skipped import told
 from tadam.errors import UserError
@@ -52,6 +52,7 @@ def add(
     folder: LabelledPhotos,
     output: Elsewhere = None,
     nested: Nested = False,
+    no_cache: NoCache = False,
     strict: Strict = False,
     force: Force = False,
     device: Device = "auto",
@@ -59,7 +60,7 @@ def add(
 ) -> None:
     """Add labelled photos, or new classes, to a classifier."""
     check_inputs([classifier, folder])
-    known = _opened(classifier, output, force, device)
+    known = _opened(classifier, output, force, device).set_params(cache=not no_cache)
     from tadam.classify.duplicates import copies_among
 
     old_classes, old = known.classes_.tolist(), len(known.support_labels_)

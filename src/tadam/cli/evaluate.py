@@ -1,7 +1,7 @@
 """`tadam evaluate`: how good a model is on random tasks, or a classifier on labelled images."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,14 +9,17 @@ from tadam.cli.evaluated_photos import print_evaluated, write_evaluation_csv
 from tadam.cli.files import PhotoFiles, check_inputs
 from tadam.cli.flags import flag
 from tadam.cli.labelled_photos import Nested
-from tadam.cli.options import DataDir, Device, Json, Strict
+from tadam.cli.options import DataDir, Device, Json, NoCache, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import out, print_evaluation, print_json, progress_bar
 
+if TYPE_CHECKING:
+    from tadam.classify.classifier import FewShotClassifier
+
 #: Options for a model on a data set, and for a classifier on a folder.
 _MODEL = ("split", "way", "shot", "tasks", "queries", "seed", "within_family")
-_CLASSIFIER = ("strict", "reject", "nested", "csv_file", "report", "force")
+_CLASSIFIER = ("strict", "reject", "nested", "no_cache", "csv_file", "report", "force")
 
 
 def evaluate(
@@ -49,6 +52,7 @@ def evaluate(
         bool, typer.Option("--reject", help="Measure 'unknown' too, on a folder of that name.")
     ] = False,
     nested: Nested = False,
+    no_cache: NoCache = False,
     as_json: Json = False,
     *,
     files: PhotoFiles,
@@ -62,7 +66,8 @@ def evaluate(
     if folder is not None:
         _refuse(context, _MODEL, "a model on a --dataset")
         settings = {"reject": reject, "nested": nested, "thumbnails": files.report is not None}
-        _evaluate_classifier(Path(model), folder, files, strict, device, as_json, settings)
+        classifier = _loaded(Path(model), folder, files, device).set_params(cache=not no_cache)
+        _evaluate_classifier(classifier, folder, files, strict, as_json, settings)
         return
     _refuse(context, _CLASSIFIER, "a classifier on a folder")
     from tadam.evaluation.tasks import evaluate as run
@@ -85,15 +90,8 @@ def _refuse(context: typer.Context, names: tuple[str, ...], purpose: str) -> Non
             raise UserError(f"{flag(name)} is for {purpose}: leave it out here")
 
 
-def _evaluate_classifier(
-    file: Path,
-    folder: Path,
-    files: PhotoFiles,
-    strict: bool,
-    device: str,
-    as_json: bool,
-    settings: dict[str, bool],
-) -> None:
+def _loaded(file: Path, folder: Path, files: PhotoFiles, device: str) -> "FewShotClassifier":
+    """The classifier, once everything else that is named is there and can be written."""
     if not file.is_file():
         raise UserError(
             f"there is no classifier {file}: name a file that 'tadam fit' wrote, or measure a "
@@ -102,9 +100,20 @@ def _evaluate_classifier(
     check_inputs([folder])
     files.check(file)
     from tadam.classify.classifier import FewShotClassifier
+
+    return FewShotClassifier.load(file, device=device)
+
+
+def _evaluate_classifier(
+    classifier: "FewShotClassifier",
+    folder: Path,
+    files: PhotoFiles,
+    strict: bool,
+    as_json: bool,
+    settings: dict[str, bool],
+) -> None:
     from tadam.evaluation.folders import evaluate_folder
 
-    classifier = FewShotClassifier.load(file, device=device)
     with told() as problems, progress_bar("classifying") as progress:
         told_or_raised = None if strict else problems
         result = evaluate_folder(classifier, folder, progress, told_or_raised, **settings)

@@ -81,13 +81,13 @@ class _Page:
     def _odd(self) -> str:
         found = self.check.odd
         if not found:
-            return section("Photos of no class", _nothing("Every photo resembles some class."))
+            return section("Odd photos", _nothing("Every photo resembles others of its class."))
         shown = [self._tile(p.path, class_name(p.label), p.label) for p in found[:_PHOTOS]]
         return section(
-            "Photos of no class",
+            "Odd photos",
             tiles(shown, len(found), _ALL),
-            f"{photos(len(found)).capitalize()} unlike any class, the oddest first: perhaps "
-            "something else, or a view that no other photo shows.",
+            f"{photos(len(found)).capitalize()} unlike the others of their class, the oddest "
+            "first: perhaps something else, or a view that no other photo shows.",
         )
 
     def _copies(self) -> str:
