@@ -8,18 +8,18 @@ from tadam.cli.options import DataDir, Json
 from tadam.cli.tables import FOLDER, Out, print_table, print_written
 from tadam.reports.terminal import out, print_json, progress_bar
 
-Model = Annotated[str, typer.Option("--model", help="A model's name, a run folder or a file.")]
-Dataset = Annotated[
+_Model = Annotated[str, typer.Option("--model", help="A model's name, a run folder or a file.")]
+_Dataset = Annotated[
     str | None, typer.Option("--dataset", help="A data set; that of its recipe by default.")
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the tasks.")]
+_Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the tasks.")]
 
 
 def gradients(
-    model: Model = "fc100",
-    dataset: Dataset = None,
+    model: _Model = "fc100",
+    dataset: _Dataset = None,
     folder: Out = FOLDER,
-    seed: Seed = 0,
+    seed: _Seed = 0,
     data: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -40,10 +40,10 @@ def gradients(
 
 
 def task_clusters(
-    model: Model = "fc100",
-    dataset: Dataset = None,
+    model: _Model = "fc100",
+    dataset: _Dataset = None,
     folder: Out = FOLDER,
-    seed: Seed = 0,
+    seed: _Seed = 0,
     data: DataDir = None,
     as_json: Json = False,
 ) -> None:

@@ -124,7 +124,10 @@ def evaluate(
     notes = result.notes
     if MEAN in network.controls() and training is None:
         own = info.config.data.name
-        notes += (f"The mean vectors of training tasks were not measured: {own} is not here.",)
+        notes += (
+            f"The mean vectors of training tasks were not measured, as the training classes of "
+            f"{own} could not be read.",
+        )
     return replace(result, dataset=data.name, split=split, model=str(model), notes=notes)
 
 

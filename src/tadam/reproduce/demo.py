@@ -66,7 +66,7 @@ CONTESTANTS = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class DemoResult:
     """A model's test results: on tasks drawn uniformly, and on tasks within a family."""
 
     uniform: Evaluation
@@ -141,14 +141,14 @@ def _measured(
     model: Method,
     samplers: tuple[EpisodeSampler, EpisodeSampler],
     training: EpisodeSampler | None = None,
-) -> Measured:
+) -> DemoResult:
     found = []
     for sampler in samplers:
         with progress_bar("testing") as progress:
             found.append(
                 evaluate_tasks(model, sampler, TEST_TASKS, progress=progress, training=training)
             )
-    return Measured(*found)
+    return DemoResult(*found)
 
 
 def pixel_model(recipe: Config, store: ImageStore) -> Method:
@@ -159,7 +159,7 @@ def pixel_model(recipe: Config, store: ImageStore) -> Method:
     return model
 
 
-def _row(name: str, found: Measured, seconds: float) -> Row:
+def _row(name: str, found: DemoResult, seconds: float) -> Row:
     uniform, family = found.uniform, found.family
     return Row(
         name,

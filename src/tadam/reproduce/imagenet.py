@@ -40,16 +40,16 @@ from tadam.nn.backbones.efficientnet_lite import (
 from tadam.nn.one_by_one import runner
 from tadam.registry import BACKBONES
 from tadam.reports.terminal import out, percent, progress_bar
+from tadam.reproduce.rivals import Labels
 from tadam.system.files import write_text
 
-SHOTS = (1, 5)
+_SHOTS = (1, 5)
 _QUERIES = 10  # of each class
 _MOST_CLASSES = 20
 #: Of scikit-learn's logistic regression; a good value for features of unit length.
 _INVERSE_PENALTY = 10.0
 
-Vectors = npt.NDArray[np.float32]
-Labels = npt.NDArray[np.int64]
+_Vectors = npt.NDArray[np.float32]
 #: The models that are shipped. `fit` adapts alpha; this one is for tasks of one or five shots.
 SHIPPED = {"imagenet": "efficientnet_lite0", "imagenet-large": "efficientnet_lite2"}
 _ALPHA = 11.0
@@ -127,7 +127,7 @@ def framed(pixels: Pixels, size: int, framing: str) -> Tensor:
 @torch.no_grad()
 def embedded(
     look: Look, files: list[Path], title: str
-) -> tuple[dict[tuple[str, bool], Vectors], float]:
+) -> tuple[dict[tuple[str, bool], _Vectors], float]:
     """Embeddings of all photos and the time of one pass.
 
     Returns:
@@ -172,25 +172,25 @@ def tasks(labels: Labels, shot: int, count: int, seed: int) -> Iterator[tuple[La
         yield rows[:, :shot], rows[:, shot:]
 
 
-def prepared(support: Vectors, query: Vectors) -> tuple[Vectors, Vectors]:
+def prepared(support: _Vectors, query: _Vectors) -> tuple[_Vectors, _Vectors]:
     """Features of unit length, centred on the support set's mean, and of unit length again."""
     support, query = _unit(support), _unit(query)
     centre = support.mean(axis=(0, 1))
     return _unit(support - centre), _unit(query - centre)
 
 
-def _unit(z: Vectors) -> Vectors:
+def _unit(z: _Vectors) -> _Vectors:
     return z / np.maximum(np.linalg.norm(z, axis=-1, keepdims=True), 1e-12)  # type: ignore[no-any-return]
 
 
-def prototype_accuracy(support: Vectors, query: Vectors) -> float:
+def prototype_accuracy(support: _Vectors, query: _Vectors) -> float:
     """Of the nearest prototype by cosine; (K, shot, D) and (K, Q, D), both of `prepared`."""
     c = _unit(support.mean(axis=1))
     answers = (query @ c.T).argmax(axis=2)  # (K, Q)
     return float((answers == np.arange(len(support))[:, None]).mean())
 
 
-def regression_accuracy(support: Vectors, query: Vectors) -> float:
+def regression_accuracy(support: _Vectors, query: _Vectors) -> float:
     """Of scikit-learn's logistic regression on the same arrays."""
     from sklearn.linear_model import LogisticRegression
 
@@ -237,9 +237,11 @@ def _measured(
     return list(rows.values())
 
 
-def _accuracies(z: Vectors, labels: Labels, count: int, seed: int) -> tuple[Accuracies, Accuracies]:
+def _accuracies(
+    z: _Vectors, labels: Labels, count: int, seed: int
+) -> tuple[Accuracies, Accuracies]:
     nearest, regression = {}, {}
-    for shot in SHOTS:
+    for shot in _SHOTS:
         drawn = [prepared(z[s], z[q]) for s, q in tasks(labels, shot, count, seed)]
         nearest[shot] = mean_and_interval(np.array([prototype_accuracy(*some) for some in drawn]))
         few = drawn[: max(1, count // 4)]
@@ -266,7 +268,7 @@ def write_models(folder: Path) -> None:
 
 def _print(rows: list[Measured]) -> None:
     sets = list(rows[0].prototypes)
-    columns = [f"{name} {shot}-shot" for name in sets for shot in SHOTS]
+    columns = [f"{name} {shot}-shot" for name in sets for shot in _SHOTS]
     table = Table("network", "pixels", "framing", "features", "mirrored", "ms", *columns)
     for row in rows:
         table.add_row(
@@ -276,7 +278,7 @@ def _print(rows: list[Measured]) -> None:
             row.features,
             "yes" if row.mirrored else "no",
             f"{row.milliseconds:.1f}",
-            *(percent(*row.prototypes[name][shot]) for name in sets for shot in SHOTS),
+            *(percent(*row.prototypes[name][shot]) for name in sets for shot in _SHOTS),
         )
     out.print(table)
 
