@@ -81,7 +81,7 @@ def test_the_shrinkage_has_the_least_loss_of_all_candidates() -> None:
     metric, _ = fit_metric(z, labels, 5)
     chosen = metric.double()
     scatter = SupportScatter(chosen.standardised(z.double()), labels, 5, chosen.shift)
-    near = metric_fit.ALPHA_OF_ONE_SHOT * 4**0.75
+    near = 10 * 4**0.75
     losses = {}
     for exponent in range(-6, 7):
         left_out = leave_one_out(scatter, torch.arange(20), 2.0**exponent)

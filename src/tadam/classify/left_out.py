@@ -78,8 +78,9 @@ class SupportScatter:
         """Inner products of some images and all prototypes under kappa A^-1."""
         weights = kappa / (self.variances + kappa)
         y, inside, c = self.y[rows], self._y[rows], self._c
-        zz = (inside**2 * weights).sum(1) + (y**2).sum(1) - (inside**2).sum(1)
-        zc = inside * weights @ c.T + y @ self._corners.T - inside @ c.T
+        weighted = inside * weights
+        zz = (inside * weighted).sum(1) + (y * y).sum(1) - (inside * inside).sum(1)
+        zc = weighted @ c.T + y @ self._corners.T - inside @ c.T
         cc = c * weights @ c.T + self._cc
         return Products(zz, zc[:, :-1], cc[:-1, :-1], zc[:, -1], cc[:-1, -1], cc[-1, -1])
 

@@ -16,16 +16,15 @@ from torch import Tensor
 
 from tadam.classify.adaptive_metric import POWER, AdaptiveMetric, raw_strangeness
 from tadam.classify.left_out import LeftOut, SupportScatter, leave_class_out, leave_one_out
+from tadam.system.threads import few_threads
 
 #: Prior of the shrinkage kappa, in images: its median and the standard deviation of its logarithm.
 #: All constants here were chosen on photos; docs/metric.md has the figures.
 KAPPA, _KAPPA_SPREAD = 1.0, 1.0
-#: alpha is near alpha_1 * shots ** _ALPHA_GROWTH, within this standard deviation of its logarithm.
-_ALPHA_GROWTH, _ALPHA_SPREAD = 0.75, 0.35
+#: alpha is near _ALPHA_OF_ONE_SHOT * shots ** _ALPHA_GROWTH; standard deviation of its logarithm.
+_ALPHA_OF_ONE_SHOT, _ALPHA_GROWTH, _ALPHA_SPREAD = 10.0, 0.75, 0.35
 #: A left-out image has one shot less in its class than a predicted one, and wants a smaller alpha.
 _LESS_SHOTS = 0.1
-#: alpha_1 of a model that does not say.
-ALPHA_OF_ONE_SHOT = 10.0
 #: How much of the scatter between classes the background Gaussian of strangeness has.
 _BACKGROUND = 0.2
 #: Share of left-out images that are less strange than the limit.
@@ -62,7 +61,6 @@ def fit_metric(
     *,
     normalised: bool = True,
     alpha: float | None = None,
-    alpha_of_one_shot: float = ALPHA_OF_ONE_SHOT,
 ) -> tuple[AdaptiveMetric, Expected]:
     """The metric of a task, and what to expect of its "none of these".
 
@@ -72,13 +70,18 @@ def fit_metric(
         way: Number of classes K.
         normalised: Whether only the direction of a centred embedding counts.
         alpha: Scale of the logits; None to estimate it.
-        alpha_of_one_shot: What it is near where a class has one image.
     """
-    z, labels = z.detach().cpu().double(), labels.cpu()
+    with few_threads(len(z)):
+        return _fitted(z.detach().cpu().double(), labels.cpu(), way, normalised, alpha)
+
+
+def _fitted(
+    z: Tensor, labels: Tensor, way: int, normalised: bool, alpha: float | None
+) -> tuple[AdaptiveMetric, Expected]:
     metric = _standardiser(z, labels, way, normalised)
     scatter = SupportScatter(metric.standardised(z), labels, way, metric.shift)
     shots = len(labels) / way
-    near = alpha or alpha_of_one_shot * shots**_ALPHA_GROWTH
+    near = alpha or _ALPHA_OF_ONE_SHOT * shots**_ALPHA_GROWTH
     rows = left_out_rows(scatter, _MOST_SCORES // way)
     kappa, found = _shrinkage(scatter, rows, near, fixed=alpha is not None)
     less = (shots / (shots - 1)) ** _LESS_SHOTS if shots > 1 and alpha is None else 1.0
