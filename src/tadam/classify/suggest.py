@@ -96,8 +96,8 @@ def typicality(z: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def _unit(z: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    lengths: npt.NDArray[np.float32] = np.linalg.norm(z, axis=1, keepdims=True)
-    return z / np.maximum(lengths, 1e-12)
+    lengths = np.linalg.norm(z, axis=1, keepdims=True)
+    return np.asarray(z / np.maximum(lengths, 1e-12), np.float32)
 
 
 def spread_out(
