@@ -73,3 +73,19 @@ def test_the_full_method_is_the_best_row_on_family_tasks() -> None:
         best = max(others, key=lambda row: float(row["family"]))
         assert ours["family"] - best["family"] > 0.02
         assert ours["accuracy"] > max(row["accuracy"] for row in others) - 0.001
+
+
+def test_the_trials_on_fc100_are_as_stored() -> None:
+    stored = json.loads((DOCS / "fc100-conditioning.json").read_text(encoding="utf-8"))
+    assert len(stored["rows"]) >= 2
+    for row in stored["rows"]:
+        cells = []
+        for kind in ("uniform", "family"):
+            found, other = row[kind], row[kind]["controls"].get("other")
+            cells.append(f"{100 * found['acc']:.1f} ± {100 * found['ci']:.1f}")
+            cells.append(
+                f"{100 * other['difference']:+.2f} ± {100 * other['difference_ci95']:.2f}"
+                if other
+                else "–"
+            )
+        assert f"| {' | '.join(cells)} |" in PAGE, row["name"]
