@@ -91,17 +91,18 @@ def test_a_wrapped_module_gets_square_normalised_images(names: dict[str, Any]) -
     torch.testing.assert_close(z, torch.ones(2, 3))
 
 
-def test_the_predictor_gives_the_models_own_probabilities(names: dict[str, Any]) -> None:
+def test_the_predictor_embeds_as_the_conditioned_model_does(names: dict[str, Any]) -> None:
     model = conditioned(names)
     support, labels, queries = names["support"], names["labels"], names["queries"]
     with torch.no_grad():
-        expected = model(support, labels, queries, 2).softmax(dim=2)[0]
-        plain = model(support, labels, queries, 2, condition=False).softmax(dim=2)[0]
         film = model.film_from(model.embed(support[0])[None], labels, 2)
-        c = names["prototypes"](model.embed(support[0], film)[None], labels, 2)[0]
-        predictor = names["Predictor"](names["backbone"], film, "cosine", c, 10.0)
-        found = predictor(queries[0].permute(0, 2, 3, 1))
+        expected, plain = model.embed(queries[0], film), model.embed(queries[0])
+        metric, _ = names["fit_metric"](model.embed(support[0], film), labels[0], 2)
+        predictor = names["Predictor"](names["backbone"], film, metric)
+        found = predictor.embed(queries[0].permute(0, 2, 3, 1))
+        answers = predictor(queries[0].permute(0, 2, 3, 1))
     torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(answers, metric.probabilities(expected))
     assert (expected - plain).abs().max() > 1e-3
 
 
