@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tadam.reports.terminal import out, percent
 from tadam.system.files import write_text
+from tadam.system.untrusted_text import printable, spreadsheet_cell
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -73,13 +74,15 @@ def _csv_text(
     names = _class_names(classifier)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    names = [str(spreadsheet_cell(name)) for name in names] if top is not None else names
     columns = [f"p({name})" for name in names]
     if top is not None:
         places = range(1, min(top, len(names)) + 1)
         columns = [column for place in places for column in (f"class{place}", f"p{place}")]
     writer.writerow(["path", "label", "confidence", "distance", *columns])
     for p in predictions:
-        cells: list[object] = [p.path, p.label, f"{p.confidence:.6g}", f"{p.distance:.6g}"]
+        cells = [spreadsheet_cell(p.path), spreadsheet_cell(p.label)]
+        cells += [f"{p.confidence:.6g}", f"{p.distance:.6g}"]
         for k in range(len(names)) if top is None else p.most_probable(top):
             cells += [] if top is None else [names[k]]
             cells.append(f"{p.probabilities[k]:.6g}")
@@ -95,13 +98,13 @@ def print_predictions(
     written: Sequence[Path],
 ) -> None:
     """A line for each image, or a summary if there are many, and the files that were written."""
-    names = _class_names(classifier)
+    names = [printable(name) for name in _class_names(classifier)]
     if top is None and len(predictions) > _ROWS:
         _print_summary(names, predictions)
     else:
         _print_rows(names, predictions, top or 1)
     for file in written:
-        out.print(f"written: {file}", soft_wrap=True)
+        out.print(f"written: {printable(file)}", soft_wrap=True)
 
 
 def _print_rows(names: Sequence[str], predictions: "Sequence[Prediction]", top: int) -> None:
@@ -113,7 +116,7 @@ def _print_rows(names: Sequence[str], predictions: "Sequence[Prediction]", top: 
     longest = max(len(label) for row in rows for label, _ in row)
     for p, row in zip(predictions, rows, strict=True):
         cells = "  ".join(f"{label:<{longest}}  {share:>7}" for label, share in row)
-        out.print(f"{cells}  {p.path}", soft_wrap=True)
+        out.print(f"{cells}  {printable(p.path)}", soft_wrap=True)
 
 
 def _print_summary(names: Sequence[str], predictions: "Sequence[Prediction]") -> None:
