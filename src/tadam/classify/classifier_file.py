@@ -5,9 +5,6 @@ Nothing here unpickles, and a file is never trusted: its checksum, and the shape
 are compared with what it claims before a network is built.
 """
 
-import hashlib
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +22,16 @@ from tadam.data.folder import named_like_image
 from tadam.errors import UserError
 from tadam.metric import DISTANCES
 from tadam.models.modelfile import (
+    CHECKSUM_KEY,
     CLASSIFIER_KEY,
     ModelInfo,
     check_fit,
+    check_numbers,
     describe,
+    described,
     open_tensors,
     parse_description,
+    require_intact,
     save_tensors,
 )
 from tadam.models.modelfile import KEY as MODEL_KEY
@@ -38,6 +39,17 @@ from tadam.nn.backbone import Backbone, build_backbone
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
 from tadam.system.device import choose_device
+from tadam.system.untrusted_json import (
+    BadJson,
+    Check,
+    fields,
+    flag,
+    maybe,
+    number,
+    one_of,
+    positive,
+    text,
+)
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -50,7 +62,7 @@ _STATISTICS = {
     "preprocess.pixel_std": "pixel_std",
 }
 #: Parameters of the constructor that a file keeps.
-_PARAMETERS = ("alpha", "reject_threshold")
+_PARAMETERS: dict[str, Check] = {"alpha": maybe(positive), "reject_threshold": maybe(number(0))}
 
 
 def save(path: Path, classifier: "FewShotClassifier") -> None:
@@ -82,9 +94,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     }
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(description)
-    metadata = {CLASSIFIER_KEY: text, "sha256": _checksum(text, plain)}
-    save_tensors(path, plain, metadata)
+    save_tensors(path, plain, CLASSIFIER_KEY, description)
 
 
 @dataclass(frozen=True)
@@ -133,7 +143,7 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     weights = {n.removeprefix(_WEIGHTS): t for n, t in tensors.items() if n.startswith(_WEIGHTS)}
     weights |= {n: tensors[stored] for n, stored in _STATISTICS.items() if stored in tensors}
     check_fit(weights, expected.state_dict(), path)
-    if not 0 < weights["alpha"].item() < math.inf:
+    if weights["alpha"].item() <= 0:
         raise UserError(f"{path} has an impossible alpha: make it again")
     embeddings, labels = _support(tensors, way, empty.feature_size, path)
     thumbnails = unpacked(tensors, way, path)
@@ -155,32 +165,45 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     into.set_params(**said.parameters, model=said.model_name)
 
 
+def _classes(raw: Any) -> npt.NDArray[Any]:
+    """At least two labels, text or numbers, in the order that `class_array` gives them."""
+    if not isinstance(raw, list) or len(raw) < 2:
+        raise BadJson("there must be at least two")
+    if not all(isinstance(label, str | int | float) for label in raw):
+        raise BadJson("they must be text or numbers")
+    try:
+        classes = class_array(plain_labels(raw, len(raw)))
+    except UserError as error:
+        raise BadJson(str(error)) from None
+    if classes.tolist() != raw:
+        raise BadJson("they are not sorted")
+    return classes
+
+
+#: What a description must hold; `model` has a table of its own.
+_FIELDS: dict[str, Check] = {
+    "classes": _classes,
+    "distance": one_of(DISTANCES),
+    "trained_alpha": positive,
+    "reject_threshold": number(0),
+    "parameters": lambda raw: fields(raw, _PARAMETERS),
+    "backbone": text,
+    "model": lambda raw: raw,
+}
+#: What older files may lack.
+_NEWER_FIELDS: dict[str, Check] = {"model_name": maybe(text), "mirrored": flag}
+
+
 def _described(raw: dict[str, Any], path: Path) -> _Description:
     try:
-        model = parse_description(raw["model"], path) if raw["model"] is not None else None
-    except UserError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
-        raise UserError(f"{path} does not say what model it has: make it again") from None
-    try:
-        said = _Description(
-            class_array(plain_labels(raw["classes"], len(raw["classes"]))),
-            str(raw["distance"]),
-            _number(raw["trained_alpha"]),
-            _number(raw["reject_threshold"]),
-            {name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
-            str(raw["backbone"]),
-            model,
-            raw.get("model_name"),  # absent from older files
-            raw.get("mirrored", model is not None and model.config.backbone.mirrored),
-        )
-        ok = said.distance in DISTANCES and isinstance(said.model_name, str | None)
-        ok = ok and isinstance(said.mirrored, bool)
-        if not ok or said.classes.tolist() != raw["classes"]:
-            raise ValueError("classes, distance or name of the model")
-    except (KeyError, TypeError, IndexError, ValueError):
-        raise UserError(f"{path} describes no classifier: make it again") from None
-    return said
+        said = fields(raw, _FIELDS, _NEWER_FIELDS)
+        if said["model"] is not None:
+            said["model"] = parse_description(said["model"], path)
+    except BadJson as error:
+        raise UserError(f"{path} does not describe a classifier ({error}): make it again") from None
+    model = said["model"]
+    older = {"model_name": None, "mirrored": model is not None and model.config.backbone.mirrored}
+    return _Description(**{**older, **said})
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -196,41 +219,13 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if MODEL_KEY in metadata:
         raise UserError(f"{path} is a model, not a classifier: fit a classifier with it as `model`")
     try:
-        text = metadata[CLASSIFIER_KEY]
-        raw = json.loads(text)
-        if raw["format"] != CLASSIFIER_FORMAT:
-            raise UserError(
-                f"{path} has format {raw['format']}, this tadam reads {CLASSIFIER_FORMAT}: "
-                "upgrade tadam"
-            )
-        intact = metadata["sha256"] == _checksum(text, tensors)
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError):
+        if CLASSIFIER_KEY not in metadata or CHECKSUM_KEY not in metadata:
+            raise BadJson("it has no description")
+        raw = described(metadata, CLASSIFIER_KEY, CLASSIFIER_FORMAT, path)
+    except BadJson:
         raise UserError(f"{path} is not a .tadam file: make one with 'tadam fit'") from None
-    if not intact:
-        raise UserError(
-            f"{path} has been changed since it was written: its checksum does not match"
-        )
+    require_intact(metadata, CLASSIFIER_KEY, tensors, path)
     return tensors, raw
-
-
-def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _number(value: Any) -> float:
-    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise ValueError(f"{value!r} is not a distance or a scale")
-    return value
-
-
-def _parameter(value: Any) -> float | None:
-    return None if value is None else _number(value)
 
 
 def _backbone(origin: ModelInfo) -> Backbone:
@@ -253,6 +248,7 @@ def _support(
         or labels.unique().tolist() != list(range(way))
     ):
         raise UserError(f"{path} has no support set that fits its classes: make it again")
+    check_numbers("support.embeddings", z, path)
     return z.numpy(), labels.numpy()
 
 

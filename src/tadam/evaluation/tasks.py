@@ -20,6 +20,7 @@ from tadam.models.modelfile import load_model
 from tadam.nn.fast import constant_weights
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
+from tadam.system.memory import require_memory
 from tadam.system.progress import Progress
 
 
@@ -101,6 +102,16 @@ def evaluate(
     return replace(result, dataset=data.name, split=split, model=str(model))
 
 
+def check_tasks(sampler: EpisodeSampler, tasks: int) -> None:
+    """Refuses tasks whose rows and probabilities alone do not fit into memory."""
+    images = sampler.way * sampler.shot + sampler.queries
+    require_memory(
+        tasks * (16 * images + 4 * sampler.queries * sampler.way),
+        f"{tasks:,} tasks to evaluate",
+        "ask for fewer",
+    )
+
+
 def evaluate_tasks(
     model: Method,
     sampler: EpisodeSampler,
@@ -121,6 +132,7 @@ def evaluate_tasks(
     """
     if tasks < 1:
         raise UserError(f"an evaluation needs at least 1 task, got {tasks}")
+    check_tasks(sampler, tasks)
     keep_large_blocks()
     started = time.monotonic()
     was_training = model.training

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tadam.errors import UserError
-from tadam.system.files import write_text
+from tadam.system.files import not_written, write_text
+from tadam.system.untrusted_json import BadJson, fields, parse_json, whole
 
 LOG = "log.jsonl"
 
@@ -29,8 +30,11 @@ class RunLog:
 
     def write(self, record: dict[str, Any]) -> None:
         """Adds a record; it must have a `step`."""
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise not_written(self._path, error) from None
         if self._board is not None:
             for name, value in record.items():
                 if isinstance(value, int | float) and name != "step":
@@ -44,15 +48,15 @@ class RunLog:
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """All complete records of a run's log; a line cut short by a crash is skipped."""
+    """All complete records of a run's log; damaged lines, or one that a crash cut, are skipped."""
     records = []
     for line in (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
+            record = parse_json(line)
+            fields(record, {"step": whole()})
+        except BadJson:
             continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            records.append(record)
+        records.append(record)
     return records
 
 

@@ -13,7 +13,7 @@ from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import Interrupted, RunFailed, UserError
-from tadam.evaluation.tasks import Evaluation, evaluate_tasks
+from tadam.evaluation.tasks import Evaluation, check_tasks, evaluate_tasks
 from tadam.methods.base import InputSpec, build_model
 from tadam.models.find import BEST
 from tadam.models.modelfile import ModelInfo, save_model
@@ -23,7 +23,7 @@ from tadam.system.device import choose_device
 from tadam.system.files import is_left_over, write_text
 from tadam.system.folder_lock import locked
 from tadam.system.interruption import interruption
-from tadam.training.checkpoint import LAST, Counters, load_state, save_state, share_state
+from tadam.training.checkpoint import LAST, Counters, load_last, save_state, share_state
 from tadam.training.log import LOG, RunLog, require_tensorboard
 from tadam.training.run_folder import check_folder
 from tadam.training.schedule import validates_after
@@ -147,6 +147,7 @@ class _Run:
             validation.seed,
             source=f"the val split of {config.data.name}",
         )
+        check_tasks(self.validation, validation.tasks)
         self.counters = Counters()
 
     def run(self, resume: bool) -> TrainingResult:
@@ -183,8 +184,8 @@ class _Run:
         for path in self.folder.iterdir():
             if is_left_over(path):  # by a killed run: we hold the lock
                 path.unlink()
-        if last.exists():
-            self.counters = load_state(last, self.trainer, self.classes)
+        if saved := load_last(self.folder, self.trainer, self.classes):
+            self.counters = saved
             if self.counters.best_step and not (self.folder / BEST).is_file():
                 raise UserError(f"{self.folder / BEST} is gone: put it back, or start a new run")
         elif (self.folder / BEST).exists():
