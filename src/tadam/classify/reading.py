@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from tadam.data.decode import Pixels, decode_upright, upright
+from tadam.data.decode_memory import scaling_cost, taken
 from tadam.data.folder import image_files
 from tadam.errors import UserError
 from tadam.system.progress import Progress
@@ -36,8 +37,8 @@ def sources(images: Any) -> list[ImageSource]:
             (H, W, C) or (N, H, W, C), or any sequence of paths, PIL images and arrays of one image.
     """
     if isinstance(images, (str, os.PathLike)):
-        path = Path(images)
-        found = image_files(path) if path.is_dir() else [path]
+        path = _path(images)
+        found = image_files(path) if os.path.isdir(path) else [path]
         if not found:
             raise UserError(f"there are no images below {path}: check the path")
         return list(found)
@@ -57,9 +58,17 @@ def sources(images: Any) -> list[ImageSource]:
     return [_source(image, number) for number, image in enumerate(listed)]
 
 
+def _path(image: Any) -> Path:
+    """A path that was given; an empty one would mean the current folder."""
+    name = os.fspath(image)
+    if not isinstance(name, str) or not name:
+        raise UserError(f"{name!r} is not the path of an image or a folder: check it")
+    return Path(name)
+
+
 def _source(image: Any, number: int) -> ImageSource:
     if isinstance(image, (str, os.PathLike)):
-        return Path(image)
+        return _path(image)
     if isinstance(image, Image.Image):
         return image
     array = np.asarray(image)
@@ -190,12 +199,11 @@ class Reader:
             ]
         except UserError as error:
             return len(block), error
-        stack = torch.from_numpy(np.stack(pixels)).to(self.device)
-        return len(block), Prepared(
-            list(range(first, first + len(block))),
-            self.preprocess(stack.permute(0, 3, 1, 2)),
-            [self.thumbnail(p) for p in pixels] if self.thumbnail else [],
-        )
+        with taken(scaling_cost(len(pixels) * pixels[0].shape[0] * pixels[0].shape[1])):
+            stack = torch.from_numpy(np.stack(pixels)).to(self.device)
+            x = self.preprocess(stack.permute(0, 3, 1, 2))
+            small = [self.thumbnail(p) for p in pixels] if self.thumbnail else []
+        return len(block), Prepared(list(range(first, first + len(block))), x, small)
 
 
 def _blocks(images: Sequence[ImageSource]) -> Iterator[tuple[int, Sequence[ImageSource]]]:
