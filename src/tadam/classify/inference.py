@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import READ_AT_ONCE, Prepared, Reader
 from tadam.data.decode import Pixels
-from tadam.errors import UserError
+from tadam.errors import RunFailed, UserError
 from tadam.nn.fast import constant_weights
 from tadam.nn.preprocess import Preprocess
 
@@ -87,6 +87,8 @@ def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     distances = torch.cat([predictor.distances(part) for part in parts])
     nearest = torch.cat([predictor.nearest(part) for part in parts])
     probabilities = (-predictor.alpha * distances).softmax(dim=1)
+    if not probabilities.isfinite().all():
+        raise RunFailed("the classifier's answers are NaN or infinite: its weights are damaged")
     return Answers(
         rows,
         z.cpu().numpy(),

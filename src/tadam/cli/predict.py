@@ -83,7 +83,7 @@ def _images(paths: list[Path], problems: list[str]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            images = image_files(path)
+            images = image_files(path, closed=[])  # `left_out` names those
             problems += left_out(path, images)
             found += images
         else:
