@@ -30,7 +30,7 @@ def replacing(path: Path) -> Iterator[Path]:
     refuses becomes a sentence about `path`.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         _sweep(path)
         prefix = f".{path.name[:50]}.{_TAG}"  # names may have 255 bytes
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
@@ -80,6 +80,14 @@ def _sweep(path: Path) -> None:
                 owned = not hasattr(os, "getuid") or about.st_uid == os.getuid()
                 if owned and stat.S_ISREG(about.st_mode) and time.time() - about.st_mtime > _OLD:
                     os.unlink(entry.path)
+
+
+def make_folder(folder: Path) -> None:
+    """Creates a folder and its parents, so that they survive a power cut."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(missing):
+        _sync_folder(path.parent)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:

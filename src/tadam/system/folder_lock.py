@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tadam.errors import RunFailed, UserError
-from tadam.system.files import not_written
+from tadam.system.files import make_folder, not_written
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def locked(lock: Path, folder: Path, wait: float = 0.0, keep: bool = False) -> I
         keep: Keep the lock file when the block ends.
     """
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(lock.parent)
     except OSError as error:
         raise UserError(
             f"{lock.parent} cannot be created ({error.strerror}): choose another folder"

@@ -20,9 +20,10 @@ class RunLog:
 
     def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
         self._path = folder / LOG
+        kept = []
         if self._path.exists():
             kept = [r for r in read_log(folder) if r["step"] <= step]
-            write_text(self._path, "".join(json.dumps(r) + "\n" for r in kept))
+        write_text(self._path, "".join(json.dumps(r) + "\n" for r in kept))
         self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
         self._board = None
         if tensorboard:
@@ -40,8 +41,15 @@ class RunLog:
                 if isinstance(value, int | float) and name != "step":
                     self._board.add_scalar(name, value, record["step"])
 
+    def sync(self) -> None:
+        """Waits until the records so far would survive a power cut."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise not_written(self._path, error) from None
+
     def close(self) -> None:
-        os.fsync(self._file.fileno())
+        self.sync()
         self._file.close()
         if self._board is not None:
             self._board.close()

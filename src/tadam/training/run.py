@@ -20,7 +20,7 @@ from tadam.models.modelfile import ModelInfo, save_model
 from tadam.recipes import resolve
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
-from tadam.system.files import is_left_over, write_text
+from tadam.system.files import is_left_over, make_folder, write_text
 from tadam.system.folder_lock import locked
 from tadam.system.interruption import interruption
 from tadam.training.checkpoint import LAST, Counters, load_last, save_state, share_state
@@ -191,7 +191,7 @@ class _Run:
         elif (self.folder / BEST).exists():
             raise UserError(f"{last} is gone: put it back, or start a new run with another `out`")
         else:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             if not (self.folder / RECIPE).exists():  # an existing one was found to be the same
                 write_text(self.folder / RECIPE, self.config.to_toml())
         return RunLog(self.folder, self.counters.step, self.config.run.tensorboard)
@@ -224,6 +224,8 @@ class _Run:
                 self._validate(log)
                 window = Window()  # validation time is not training time
             if checkpoint or stop:
+                if log:
+                    log.sync()  # a checkpoint must not know more than the log
                 self._save_state()
             if stop and not done:
                 raise Interrupted(
