@@ -5,6 +5,7 @@ Nothing here unpickles, and a file is never trusted: its checksum, and the shape
 are compared with what it claims before a network is built.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -210,8 +211,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         tensors, metadata = open_tensors(path)
     except UserError:
-        kind = "a folder" if path.is_dir() else "an image"
-        if path.is_dir() or (path.is_file() and named_like_image(path)):
+        kind = "a folder" if os.path.isdir(path) else "an image"
+        if os.path.isdir(path) or (os.path.isfile(path) and named_like_image(path)):
             raise UserError(
                 f"{path} is {kind}, not a classifier: give a .tadam file, which 'tadam fit' writes"
             ) from None

@@ -4,6 +4,7 @@ Each command is a thin call to a function that Python users can call too. torch 
 the commands, so that --help answers at once.
 """
 
+import errno
 import io
 import os
 import sys
@@ -28,6 +29,9 @@ from tadam.errors import Interrupted, LostProcess, RunFailed, UserError
 from tadam.reports.terminal import alarm, err, out
 from tadam.system.torchrun import place
 from tadam.system.untrusted_text import printable
+
+#: What the system says of a path that was mistyped; all else, such as a full disk, is a failure.
+_USERS_ERRORS = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 
 app = App(
     name="tadam",
@@ -59,7 +63,7 @@ def main() -> None:
     except (LostProcess, MemoryError) as error:
         _fail(str(error) or "out of memory", 1, alarm)
     except OSError as error:
-        _fail(_about_file(error), 1, alarm)
+        _fail(_about_file(error), 2 if error.errno in _USERS_ERRORS else 1, alarm)
     except Interrupted as stop:  # asked for, so no error, but not all that was wanted either
         err.print(with_flags(str(stop)), soft_wrap=True)
         sys.exit(1)

@@ -102,8 +102,10 @@ def cached_array(
         array = np.empty(shape, np.uint8)
         fill(array)
         with _noted(path), replacing(path) as temporary:
-            with open(temporary, "wb") as file:
-                np.save(file, array)
+            with open(temporary, "wb") as file:  # np.save would not say that the disk is full
+                header = np.lib.format.header_data_from_array_1_0(array)
+                np.lib.format.write_array_header_1_0(file, header)
+                file.write(array.data)
             seal(temporary, array)
         return array
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ weights that are not finite are refused.
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ def checksum(text: str, tensors: dict[str, Tensor]) -> str:
 
 def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """All tensors of a safetensors file, and its metadata."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UserError(f"{path} is a folder: name a file in it")
     try:
         with safe_open(path, framework="pt") as file:
