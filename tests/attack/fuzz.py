@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
-import atheris  # type: ignore[import-not-found]  # noqa: E402
+import atheris  # noqa: E402
 
 with atheris.instrument_imports(include=["tadam", "PIL", "zipfile", "tarfile", "pickle"]):
     from readers import READERS, verdict

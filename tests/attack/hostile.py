@@ -56,6 +56,11 @@ def with_value(raw: Any, place: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
+def setting(place: tuple[Any, ...], value: Any) -> Callable[[Any], Any]:
+    """A change for `rewrite`: another value at a place."""
+    return lambda raw: with_value(raw, place, value)
+
+
 def places(raw: Any) -> list[tuple[Any, ...]]:
     """Every place of a description."""
     found: list[tuple[Any, ...]] = []

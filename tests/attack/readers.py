@@ -5,7 +5,6 @@ one sentence; what else happens is a failure.
 """
 
 import io
-import lzma
 import pickle
 import tarfile
 import zipfile
@@ -165,12 +164,12 @@ def _archives() -> dict[str, bytes]:
         made[f"{method}.zip"] = content.getvalue()
     for kind in ("", "gz", "bz2", "xz"):
         content = io.BytesIO()
-        with tarfile.open(fileobj=content, mode=f"w:{kind}") as tar:
+        mode: Any = f"w:{kind}"
+        with tarfile.open(fileobj=content, mode=mode) as tar:
             info = tarfile.TarInfo("a/one.txt")
             info.size = 150
             tar.addfile(info, io.BytesIO(b"one" * 50))
         made[f"{kind or 'plain'}.tar"] = content.getvalue()
-    assert lzma  # both LZMA kinds need it
     return made
 
 

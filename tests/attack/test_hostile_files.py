@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hostile import DEEP, NONSENSE, places, poisoned, rewrite, with_value
+from hostile import DEEP, NONSENSE, places, poisoned, rewrite, setting
 from readers import READERS, read_classifier, saved_classifier, verdict
 from safetensors import safe_open
 from safetensors.torch import load, load_file, save_file
@@ -90,7 +90,7 @@ def test_every_field_of_a_classifier_is_checked(classifier: Path, tmp_path: Path
     for place in places(raw):
         for value in dice.permutation(np.array(NONSENSE, dtype=object))[:6]:
             path = copied(classifier, tmp_path)
-            rewrite(path, lambda raw, p=place, v=value: with_value(raw, p, v))
+            rewrite(path, setting(place, value))
             outcomes.append((verdict(read_classifier, path), place, value))
     assert [o for o in outcomes if o[0] not in ("read", "refused")] == []
     assert sum(o[0] == "refused" for o in outcomes) > len(outcomes) / 2
@@ -106,7 +106,7 @@ def test_a_classifier_needs_two_classes_and_a_threshold_that_is_a_number(
         (("trained_alpha",), 0, "is not a number"),
     ):
         path = copied(classifier, tmp_path)
-        rewrite(path, lambda raw, p=place, v=value: with_value(raw, p, v))
+        rewrite(path, setting(place, value))
         assert words in refusal(FewShotClassifier.load, path)
 
 
@@ -171,7 +171,7 @@ def test_counters_of_a_checkpoint_that_are_none_are_refused(run: Path) -> None:
         again = Path(shutil.copytree(run, run.with_name("again"), dirs_exist_ok=True))
         (again / "previous.safetensors").unlink()
         last = again / "last.safetensors"
-        rewrite(last, lambda raw, n=name, v=value: with_value(raw, ("counters", n), v))
+        rewrite(last, setting(("counters", name), value))
         assert f"damaged training state ({name}" in refusal(resume, again)
 
 
@@ -210,13 +210,26 @@ def test_a_damaged_npz_is_a_sentence(tmp_path: Path) -> None:
         assert verdict(mini_imagenet._read_npz, path) in ("read", "refused")
 
 
+def test_an_npz_whose_pixels_are_no_array_is_a_sentence(tmp_path: Path) -> None:
+    """Found by atheris."""
+    for name in ("features", "targets"):
+        path = tmp_path / "few-shot-train.npz"
+        np.savez(path, features=np.zeros((2, 84, 84, 3), np.uint8), targets=np.arange(2))
+        with zipfile.ZipFile(path) as good:
+            contents = {member: good.read(member) for member in good.namelist()}
+        with zipfile.ZipFile(path, "w") as bad:
+            for member, content in contents.items():
+                bad.writestr(member, b"no array" if member == f"{name}.npy" else content)
+        assert "is not mini-ImageNet" in refusal(mini_imagenet._read_npz, path)
+
+
 def test_bad_lzma_and_bad_bzip2_in_a_zip_are_a_sentence(tmp_path: Path) -> None:
     for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED):
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", method) as archive:
             archive.writestr("a.txt", bytes(range(256)) * 9)
         damaged = bytearray(content.getvalue())
-        damaged[45:60] = b"\xff" * 15
+        damaged[40:60] = b"\xff" * 20
         (tmp_path / "a.zip").write_bytes(damaged)
         (member,) = members(tmp_path / "a.zip")
         assert "a.zip is damaged or truncated" in refusal(member.read)
@@ -228,8 +241,8 @@ def test_a_hostile_classifier_is_a_sentence_for_every_command(
     photos = write_image_folder(tmp_path / "photos", classes=1, images=1)
     changes: list[dict[str, Any]] = [
         {"text": DEEP},
-        {"change": lambda raw: with_value(raw, ("classes",), ["c0"])},
-        {"change": lambda raw: with_value(raw, ("reject_threshold",), 10**400)},
+        {"change": setting(("classes",), ["c0"])},
+        {"change": setting(("reject_threshold",), 10**400)},
         {"tensors": poisoned("prototypes", math.nan)},
     ]
     for number, change in enumerate(changes):
@@ -250,7 +263,7 @@ def test_hostile_labels_are_exported_reported_and_listed_as_they_are(
     names = sorted(["</title><script>alert(1)</script>", "=1+1", "\x1b[2J\ud83d"])
     path = rewrite(
         copied(classifier, tmp_path / "h.tadam"),
-        lambda raw: with_value(raw, ("classes",), names),
+        setting(("classes",), names),
     )
     photos = write_image_folder(tmp_path / "photos", classes=1, images=2, side=16)
     page, table = tmp_path / "r.html", tmp_path / "t.csv"

@@ -123,7 +123,9 @@ def _read_npz(path: Path) -> _Part:
                 raise UserError(f"{path} expands to an implausible size: download it again")
         try:
             with np.load(path, allow_pickle=False) as content:
-                pixels, targets = content["features"], content["targets"].astype(np.int64)
+                # of a member that is no array, NumPy gives the bytes
+                pixels, targets = (np.asarray(content[name]) for name in ("features", "targets"))
+                targets = targets.astype(np.int64)
         except (KeyError, TypeError, ValueError):  # also pickled objects
             raise _not_mini_imagenet(path) from None
     split = path.stem.rpartition("-")[2]
