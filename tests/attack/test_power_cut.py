@@ -13,6 +13,7 @@ from tadam import FewShotClassifier
 from tadam.data import cache
 from tadam.models.modelfile import read_tensors
 from tadam.system.files import write_text
+from tadam.training import checkpoint
 from tadam.training import run as runs
 from tadam.training.log import read_log
 from tiny import SETTINGS, write_image_folder
@@ -28,7 +29,7 @@ def test_a_checkpoint_that_was_acknowledged_survives(
     home, left = tmp_path / "home", tmp_path / "left"
     home.mkdir()
     disk, acknowledged, cuts = Disk(home), 0, 0
-    save = runs.save_state
+    save = checkpoint.save_state
 
     def save_state(path: Path, trainer: Any, counters: Any, info: Any) -> None:
         nonlocal acknowledged
