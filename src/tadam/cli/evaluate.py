@@ -13,6 +13,7 @@ from tadam.cli.options import DataDir, Device, Json, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import out, print_evaluation, print_json, progress_bar
+from tadam.system.untrusted_text import printable
 
 #: Options for a model on a data set, and for a classifier on a folder.
 _MODEL = ("split", "way", "shot", "tasks", "queries", "seed", "within_family")
@@ -119,4 +120,4 @@ def _evaluate_classifier(
         return
     print_evaluated(result)
     for written in files.named:
-        out.print(f"written: {written}", soft_wrap=True)
+        out.print(f"written: {printable(written)}", soft_wrap=True)
