@@ -1,13 +1,14 @@
 # make demo: set up and train, evaluate and report on the built-in benchmark (under 5 minutes).
 # make test: set up and run every check that CI runs.
 # make mutate: break twenty places of the code in turn and see that the tests notice (minutes).
+# make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
 # make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
 PYTHON ?= python3
 VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate bench clean
+.PHONY: demo test lint mutate attack bench clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
@@ -22,6 +23,9 @@ lint: $(VENV)/.dev
 
 mutate: $(VENV)/.dev
 	$(VENV)/bin/python tests/mutate.py
+
+attack: $(VENV)/.dev
+	$(VENV)/bin/python tests/attack/campaign.py
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/tadam bench --json runs/bench-$$(date +%Y%m%d-%H%M%S).json

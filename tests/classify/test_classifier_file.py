@@ -18,8 +18,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from tadam import FewShotClassifier, UserError
-from tadam.classify.classifier_file import _checksum
-from tadam.models.modelfile import open_tensors, save_model
+from tadam.models.modelfile import checksum, open_tensors, save_model
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.pixels import RawPixels
 from tadam.nn.film import Film
@@ -64,9 +63,7 @@ def forged(path: Path, change: Change) -> Path:
     change(tensors, raw)
     text = json.dumps(raw)
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    save_file(
-        tensors, path, metadata={"tadam-classifier": text, "sha256": _checksum(text, tensors)}
-    )
+    save_file(tensors, path, metadata={"tadam-classifier": text, "sha256": checksum(text, tensors)})
     return path
 
 
@@ -127,7 +124,7 @@ def test_a_loaded_classifier_learns_anew_with_the_same_model(
     old.save(saved)
     assert FewShotClassifier.load(saved).model is None
     forged(saved, lambda tensors, raw: raw.update(model_name=5))
-    assert "describes no classifier" in refusal(saved)
+    assert "does not describe a classifier (model_name: 5 is not text)" in refusal(saved)
 
 
 def test_the_default_model_is_kept_by_its_name(

@@ -1,6 +1,7 @@
 """The array cache: made once, remade when damaged, skipped when it cannot be written."""
 
 import contextlib
+import errno
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tadam.data import cache
+from tadam.data import cache, seal
+from tadam.data.cache import CacheWarning
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
+from tadam.system import files
 from tadam.system.files import cache_dir
 
 SHAPE = (5, 4, 4, 3)
@@ -117,26 +120,28 @@ def test_a_damaged_file_is_remade() -> None:
 def test_a_small_array_works_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
     def read_only(path: Path) -> Iterator[None]:
-        raise OSError(30, "Read-only file system")
+        raise files.not_written(path, OSError(errno.EROFS, "Read-only file system"))
         yield
 
     monkeypatch.setattr(cache, "replacing", read_only)
     maker = Maker()
     for calls in (1, 2):
-        np.testing.assert_array_equal(get(maker), maker.expected())
+        with pytest.warns(CacheWarning, match=r"x\.npy cannot be written .* decoded again"):
+            np.testing.assert_array_equal(get(maker), maker.expected())
         assert maker.calls == calls
 
 
 def test_a_disk_that_fills_up_while_writing_leaves_no_half_written_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def full(file: BufferedWriter, array: npt.NDArray[np.uint8]) -> None:
+    def full(file: BufferedWriter, header: object) -> None:
         file.write(b"half")
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
     maker = Maker()
-    np.testing.assert_array_equal(get(maker), maker.expected())
+    with pytest.warns(CacheWarning, match="the disk is full"):
+        np.testing.assert_array_equal(get(maker), maker.expected())
     assert list(cache_dir().iterdir()) == []
 
 
@@ -204,8 +209,44 @@ def test_damaged_counts_are_remade() -> None:
 
 
 def test_counting_works_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_only(*_: Path | str) -> None:
-        raise OSError(30, "Read-only file system")
+    def read_only(path: Path, text: str) -> None:
+        raise files.not_written(path, OSError(errno.EROFS, "Read-only file system"))
 
     monkeypatch.setattr(cache, "write_text", read_only)
-    assert stores(Maker())["test"].counts.tolist() == [2]
+    with pytest.warns(CacheWarning, match=r"\.json cannot be written"):
+        assert stores(Maker())["test"].counts.tolist() == [2]
+
+
+def test_a_flipped_bit_anywhere_in_a_cached_array_makes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seal, "_BLOCK", 7)  # several checksums
+    maker = Maker()
+    expected = get(maker).copy()
+    path = cache.cache_path("x")
+    whole = path.read_bytes()
+    for place in range(0, 8 * len(whole), 131):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        np.testing.assert_array_equal(get(maker), expected)
+    for length in range(0, len(whole), 17):
+        path.write_bytes(whole[:length])
+        np.testing.assert_array_equal(get(maker), expected)
+
+
+def test_an_array_that_an_earlier_version_cached_without_a_checksum_is_used() -> None:
+    maker = Maker()
+    expected = get(maker).copy()
+    np.save(cache.cache_path("x"), expected)
+    np.testing.assert_array_equal(get(maker), expected)
+    assert maker.calls == 1
+
+
+def test_counts_that_are_damaged_are_counted_again() -> None:
+    maker = Maker()
+    counts = stores(maker)["test"].counts.tolist()
+    (path,) = cache_dir().glob("*.json")
+    for text in ("[" * 100_000, '{"test": {"a": -1}}', '{"test": {"a": 1.5}}', '{"test": 3}', "{"):
+        path.write_text(text)
+        assert stores(maker)["test"].counts.tolist() == counts

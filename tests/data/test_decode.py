@@ -21,6 +21,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from tadam.data import decode as module
+from tadam.data import decode_memory
 from tadam.data.decode import decode, decode_upright, upright
 from tadam.errors import UserError
 
@@ -341,16 +342,12 @@ print(peak() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize(("mode", "depth", "way"), [("I;16", 2, "square"), ("RGBA", 4, "whole")])
-def test_threads_hold_one_large_image_in_memory_at_a_time(
-    tmp_path: Path, mode: str, depth: int, way: str
-) -> None:
-    side = 4600
-    Image.new(mode, (side, side), 200).save(tmp_path / "a.png", compress_level=1)
+@pytest.mark.parametrize(("mode", "way"), [("I;16", "square"), ("RGBA", "whole")])
+def test_threads_share_one_budget_of_memory(tmp_path: Path, mode: str, way: str) -> None:
+    Image.new(mode, (6000, 6000), 200).save(tmp_path / "a.png", compress_level=1)
     command = [sys.executable, "-c", PEAK, way, str(tmp_path / "a.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    # the image, its reduced RGB copy, and each thread's copies of bands
-    assert int(done.stdout) < depth * side**2 + 150 * 2**20
+    assert int(done.stdout) < decode_memory.MAX_MEMORY + 64 * 2**20
 
 
 def loads_at_once(monkeypatch: pytest.MonkeyPatch, path: Path) -> int:
@@ -389,7 +386,8 @@ def test_large_images_wait_for_each_other(
 ) -> None:
     Image.fromarray(quadrants(512)).save(tmp_path / name, **options)
     assert loads_at_once(monkeypatch, tmp_path / name) > 1
-    monkeypatch.setattr(module, "LARGE_PIXELS", 200**2)
+    room = 5 * 512**2  # for one image, or all of them at a quarter of the size
+    monkeypatch.setattr(decode_memory, "_room", decode_memory._Room(room))
     assert (loads_at_once(monkeypatch, tmp_path / name) == 1) == waits
 
 

@@ -1,7 +1,6 @@
 """The restricted unpickler: other people's arrays come out unchanged, and nothing is ever run."""
 
 import collections
-import io
 import os
 import pickle
 import struct
@@ -177,10 +176,26 @@ def test_a_list_that_holds_itself_a_million_times_over_is_walked_once() -> None:
     assert len(load_pickled_bytes(pickle.dumps(buffer), "a")) == 20
 
 
-def test_a_list_nested_a_hundred_thousand_deep_is_read() -> None:
-    content = io.BytesIO()
-    content.write(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".")
-    assert isinstance(load_pickled_bytes(content.getvalue(), "a"), list)
+def test_what_is_nested_200_000_deep_is_refused_in_one_sentence() -> None:
+    deep = 200_000
+    nested = {
+        "tuples": b")" + b"\x85" * deep,
+        "a key of tuples": b"}(" + b")" + b"\x85" * deep + b"K\x01u",  # its hash killed Python
+        "tuples of two": b")" + b")\x86" * deep,
+        "sets": b"(" * deep + b"\x91" * deep,
+        "lists": b"]" * deep + b"a" * (deep - 1),
+        "dicts": b"}K\x01" * deep + b"K\x02" + b"s" * deep,
+    }
+    for content in nested.values():
+        with pytest.raises(UserError, match=r"^a holds .*, which no data file needs"):
+            load_pickled_bytes(b"\x80\x04" + content + b".", "a")
+
+
+def test_a_tuple_as_deep_as_an_arrays_state_is_read() -> None:
+    array = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    for protocol in range(5):
+        found = load_pickled_bytes(pickle.dumps({"x": [array] * 3}, protocol), "a")
+        np.testing.assert_array_equal(found["x"][2], array)
 
 
 def test_a_file_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> None:

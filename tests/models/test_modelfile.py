@@ -1,5 +1,6 @@
 """Model files keep every bit, refuse what does not fit, are written whole or not at all."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from torch import Tensor
 import tadam.models.modelfile
 from reference import random_weights
 from tadam.config import Config
-from tadam.errors import UserError
+from tadam.errors import RunFailed, UserError
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam
 from tadam.models.find import BEST, find_model
@@ -232,10 +233,10 @@ def test_a_failing_save_leaves_the_old_file_and_no_other(
 
     def half(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
         path.write_bytes(b"half a file")
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(tadam.models.modelfile, "save_file", half)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(RunFailed, match=r"model\.safetensors cannot be written, the disk is full"):
         save_model(saved, *make_model(seed=1))
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]

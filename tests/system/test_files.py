@@ -1,11 +1,14 @@
 """Writing files: all of the new content or the old, and folders found where promised."""
 
+import errno
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
+from tadam.errors import RunFailed, UserError
 from tadam.system import files
 
 
@@ -51,10 +54,10 @@ def test_a_failing_rename_leaves_the_old_file_and_no_temporary(
     path.write_text("old")
 
     def fail(*_: Path) -> None:
-        raise OSError("disk on fire")
+        raise OSError(errno.EIO, "disk on fire")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk on fire"):
+    with pytest.raises(RunFailed, match=r"a\.txt cannot be written \(disk on fire\)"):
         files.write_text(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
@@ -120,3 +123,57 @@ def test_the_variable_sets_the_data_folder_which_is_in_the_cache_by_default(
     assert files.data_dir() == files.cache_dir() / "data"
     monkeypatch.delenv("TADAM_DATA")
     assert files.data_dir() == files.cache_dir() / "data"
+
+
+def test_what_the_system_refuses_is_a_sentence_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    table: list[tuple[int, type[Exception], str]] = [
+        (errno.ENOSPC, RunFailed, "the disk is full"),
+        (errno.EDQUOT, RunFailed, "the disk is full"),
+        (errno.EROFS, UserError, "choose a place you may write to"),
+        (errno.EACCES, UserError, "choose a place you may write to"),
+        (errno.EIO, RunFailed, "check the disk"),
+    ]
+    for number, kind, words in table:
+
+        def fail(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            with pytest.raises(kind, match=rf"^{path} cannot be written.*{words}"):
+                files.write_text(path, "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_a_nul_and_a_name_that_is_too_long_are_no_files(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "\0", tmp_path / ("x" * 300), tmp_path / "a" / ("y" * 300)):
+        with pytest.raises(UserError, match="choose another file"):
+            files.write_text(path, "new")
+
+
+def test_a_name_of_255_bytes_is_a_file(tmp_path: Path) -> None:
+    files.write_text(tmp_path / ("é" * 127), "new")
+    assert (tmp_path / ("é" * 127)).read_text() == "new"
+
+
+def test_what_a_killed_process_left_is_swept_once_it_is_old(tmp_path: Path) -> None:
+    with files.replacing(tmp_path / "other.csv") as temporary:
+        tagged = tmp_path / temporary.name
+    (tmp_path / "other.csv").unlink()
+    old = time.time() - 2 * 24 * 3600
+    ours = [tagged, tmp_path / ".a.txt.abcd1234.tmp"]  # the second as 0.1.0 named it
+    others = [
+        tmp_path / name
+        for name in (".b.txt.abcd1234.tmp", "a.txt.abcd1234.tmp", ".a.txt.tmp", ".a.txt.swp")
+    ]
+    young = tmp_path / ".a.txt.tadam-young123.tmp"
+    for file in (*ours, *others, young):
+        file.write_text("half")
+        if file is not young:
+            os.utime(file, (old, old))
+    assert all(map(files.is_left_over, [*ours, young]))
+    files.write_text(tmp_path / "a.txt", "new")
+    assert set(tmp_path.iterdir()) == {tmp_path / "a.txt", young, *others}

@@ -200,6 +200,7 @@ def test_a_run_leaves_recipe_log_best_and_last_behind(images: Path, tmp_path: Pa
         "best.safetensors",
         "last.safetensors",
         "log.jsonl",
+        "previous.safetensors",
         "recipe.toml",
     ]
     assert [r["step"] for r in read_log(tmp_path / "run") if "val_accuracy" in r] == [3, 6]
@@ -343,7 +344,8 @@ def test_classes_that_are_already_rotated_are_refused(
 
 def test_a_run_without_its_checkpoint_is_not_overwritten(images: Path, tmp_path: Path) -> None:
     run_tiny(images, tmp_path / "run")
-    (tmp_path / "run" / "last.safetensors").unlink()
+    for name in ("last", "previous"):
+        (tmp_path / "run" / f"{name}.safetensors").unlink()
     before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
     with pytest.raises(UserError, match=r"last\.safetensors is gone: put it back"):
         run_tiny(images, tmp_path / "run", resume=True)

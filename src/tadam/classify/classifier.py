@@ -32,10 +32,14 @@ from tadam.models.modelfile import ModelInfo
 from tadam.models.resolve import model_name, resolve_model
 from tadam.nn.backbone import Backbone
 from tadam.system.device import choose_device
+from tadam.system.forking import one_thread_after_fork
 from tadam.system.progress import Progress
 
 if TYPE_CHECKING:
     from tadam.classify.export import Exported
+
+
+one_thread_after_fork()
 
 
 class FewShotClassifier(FittedSupport):

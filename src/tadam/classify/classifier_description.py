@@ -1,6 +1,5 @@
 """What a `.tadam` file says of its classifier, beside the tensors: written, read back, checked."""
 
-import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,20 @@ import numpy.typing as npt
 from tadam.classify.labels import class_array, plain_labels
 from tadam.classify.metric_fit import Expected
 from tadam.errors import UserError
+from tadam.metric import DISTANCES
 from tadam.models.modelfile import ModelInfo, describe, parse_description
+from tadam.system.untrusted_json import (
+    BadJson,
+    FieldCheck,
+    fields,
+    flag,
+    maybe,
+    number,
+    one_of,
+    positive,
+    text,
+    whole,
+)
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -18,8 +30,12 @@ if TYPE_CHECKING:
 CLASSIFIER_FORMAT = 2
 #: Files of version 0.1 had prototypes and a cosine threshold; their metric is estimated at loading.
 WITHOUT_METRIC = 1
-#: Parameters of the constructor that a file keeps.
-_PARAMETERS = ("alpha", "reject_threshold")
+#: Parameters of the constructor that a file keeps, and those that files of version 0.1 had.
+_OLD_PARAMETERS: dict[str, FieldCheck] = {
+    "alpha": maybe(positive),
+    "reject_threshold": maybe(number(0)),
+}
+_PARAMETERS: dict[str, FieldCheck] = {**_OLD_PARAMETERS, "image_size": maybe(whole(1))}
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class ClassifierDescription:
     mirrored: bool
 
 
-def described(classifier: "FewShotClassifier") -> dict[str, Any]:
+def description_of(classifier: "FewShotClassifier") -> dict[str, Any]:
     """A fitted classifier's description, as JSON."""
     classes = classifier.classes_.tolist()
     if not isinstance(classes[0], (str, int, float)):
@@ -52,7 +68,7 @@ def described(classifier: "FewShotClassifier") -> dict[str, Any]:
         "metric": {"power": predictor.metric.power, "normalised": predictor.metric.normalised},
         "expected": asdict(classifier.expected_),
         "reject_threshold": classifier.reject_threshold_,
-        "parameters": {name: getattr(classifier, name) for name in (*_PARAMETERS, "image_size")},
+        "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
         "backbone": predictor.backbone_name,
         "mirrored": predictor.mirrored,
         "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
@@ -60,74 +76,74 @@ def described(classifier: "FewShotClassifier") -> dict[str, Any]:
     }
 
 
+def _classes(raw: Any) -> npt.NDArray[Any]:
+    """At least two labels, text or numbers, in the order that `class_array` gives them."""
+    if not isinstance(raw, list) or len(raw) < 2:
+        raise BadJson("there must be at least two")
+    if not all(isinstance(label, str | int | float) for label in raw):
+        raise BadJson("they must be text or numbers")
+    try:
+        classes = class_array(plain_labels(raw, len(raw)))
+    except UserError as error:
+        raise BadJson(str(error)) from None
+    if classes.tolist() != raw:
+        raise BadJson("they are not sorted")
+    return classes
+
+
+#: What every description must hold; `model` has a table of its own.
+_FIELDS: dict[str, FieldCheck] = {
+    "classes": _classes,
+    "reject_threshold": number(0),
+    "backbone": text,
+    "model": lambda raw: raw,
+}
+#: What older files may lack.
+_NEWER_FIELDS: dict[str, FieldCheck] = {"model_name": maybe(text), "mirrored": flag}
+#: What files of version 0.1 hold besides.
+_OLD_METRIC: dict[str, FieldCheck] = {
+    "distance": one_of(DISTANCES),
+    "trained_alpha": positive,
+    "parameters": lambda raw: fields(raw, _OLD_PARAMETERS),
+}
+#: What later files hold besides.
+_METRIC: dict[str, FieldCheck] = {"power": positive, "normalised": flag}
+_EXPECTED: dict[str, FieldCheck] = {
+    "kept": maybe(number(0, 1)),
+    "caught": number(0, 1),
+    "auroc": maybe(number(0, 1)),
+}
+_METRIC_FIELDS: dict[str, FieldCheck] = {
+    "metric": lambda raw: fields(raw, _METRIC),
+    "expected": lambda raw: Expected(**fields(raw, _EXPECTED)),
+    "parameters": lambda raw: fields(raw, _PARAMETERS),
+}
+
+
 def parsed_description(raw: dict[str, Any], path: Path) -> ClassifierDescription:
-    """What `described` returned, read from the file `path`, which is not trusted."""
+    """What `description_of` returned, read from the file `path`, which is not trusted."""
     try:
-        model = parse_description(raw["model"], path) if raw["model"] is not None else None
-    except UserError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
-        raise UserError(f"{path} does not say what model it has: make it again") from None
-    try:
-        said = ClassifierDescription(
-            classes=class_array(plain_labels(raw["classes"], len(raw["classes"]))),
-            backbone=str(raw["backbone"]),
-            model=model,
-            model_name=raw.get("model_name"),  # absent from older files
-            mirrored=raw.get("mirrored", model is not None and model.config.backbone.mirrored),
-            **_metric_said(raw),
-        )
-        ok = isinstance(said.model_name, str | None) and isinstance(said.mirrored, bool)
-        if not ok or said.classes.tolist() != raw["classes"]:
-            raise ValueError("classes or name of the model")
-    except (KeyError, TypeError, IndexError, ValueError):
-        raise UserError(f"{path} describes no classifier: make it again") from None
-    return said
+        said = fields(raw, _FIELDS, _NEWER_FIELDS) | _metric_said(raw)
+        if said["model"] is not None:
+            said["model"] = parse_description(said["model"], path)
+    except BadJson as error:
+        raise UserError(f"{path} does not describe a classifier ({error}): make it again") from None
+    model = said["model"]
+    older = {"model_name": None, "mirrored": model is not None and model.config.backbone.mirrored}
+    return ClassifierDescription(**{**older, **said})
 
 
 def _metric_said(raw: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of its metric, as fields of a description; raises `ValueError` and such."""
+    """What a file says of its metric, as fields of a description."""
     if raw["format"] == WITHOUT_METRIC:
         # Its scale and threshold were of another metric: they go.
-        normalised = {"cosine": True, "euclidean": False, "sqeuclidean": False}[raw["distance"]]
-        parameters: dict[str, float | None] = dict.fromkeys((*_PARAMETERS, "image_size"))
+        said = fields(raw, _OLD_METRIC)
         return {
             "power": 1.0,
-            "normalised": normalised,
+            "normalised": said["distance"] == "cosine",
             "expected": None,
             "reject_threshold": 1.0,
-            "parameters": parameters,
+            "parameters": dict.fromkeys(_PARAMETERS),
         }
-    power, normalised = _number(raw["metric"]["power"]), raw["metric"]["normalised"]
-    if not isinstance(normalised, bool) or power <= 0:
-        raise ValueError("metric")
-    told = raw["expected"]
-    expected = Expected(
-        _parameter(told["kept"]), _number(told["caught"]), _parameter(told["auroc"])
-    )
-    return {
-        "power": power,
-        "normalised": normalised,
-        "expected": expected,
-        "reject_threshold": _number(raw["reject_threshold"]),
-        "parameters": {
-            **{name: _parameter(raw["parameters"][name]) for name in _PARAMETERS},
-            "image_size": _image_size(raw["parameters"]["image_size"]),
-        },
-    }
-
-
-def _number(value: Any) -> float:
-    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise ValueError(f"{value!r} is not a scale, a share or a threshold")
-    return value
-
-
-def _parameter(value: Any) -> float | None:
-    return None if value is None else _number(value)
-
-
-def _image_size(value: Any) -> int | None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise ValueError(f"{value!r} is not a size")
-    return value
+    said = fields(raw, _METRIC_FIELDS)
+    return {**said.pop("metric"), **said}

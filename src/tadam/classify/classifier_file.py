@@ -5,8 +5,7 @@ Nothing here unpickles, and a file is never trusted: its checksum, and the shape
 are compared with what it claims before a network is built.
 """
 
-import hashlib
-import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.classifier_description import (
     CLASSIFIER_FORMAT,
     WITHOUT_METRIC,
-    described,
+    description_of,
     parsed_description,
 )
 from tadam.classify.metric_fit import fit_metric
@@ -29,10 +28,14 @@ from tadam.classify.thumbnails import packed, unpacked
 from tadam.data.folder import named_like_image
 from tadam.errors import UserError
 from tadam.models.modelfile import (
+    CHECKSUM_KEY,
     CLASSIFIER_KEY,
     ModelInfo,
     check_fit,
+    check_numbers,
+    described,
     open_tensors,
+    require_intact,
     save_tensors,
 )
 from tadam.models.modelfile import KEY as MODEL_KEY
@@ -40,6 +43,7 @@ from tadam.nn.backbone import Backbone, build_backbone
 from tadam.nn.film import Film
 from tadam.nn.folded import ForOneTask
 from tadam.system.device import choose_device
+from tadam.system.untrusted_json import BadJson
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -64,9 +68,7 @@ def save(path: Path, classifier: "FewShotClassifier") -> None:
     }
     # safetensors keeps no strides; a channels_last weight is stored in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(described(classifier))
-    metadata = {CLASSIFIER_KEY: text, "sha256": _checksum(text, plain)}
-    save_tensors(path, plain, metadata)
+    save_tensors(path, plain, CLASSIFIER_KEY, description_of(classifier))
 
 
 def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> None:
@@ -112,19 +114,16 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         )
         power = metric.power
         weights |= {f"metric.{name}": t for name, t in metric.state_dict().items()}
-    if not _possible(weights):
-        raise UserError(f"{path} has an impossible metric: make it again")
+    _check_metric(weights, path)
     thumbnails = unpacked(tensors, way, path)
-    film = _film(tensors, empty.conditioned_widths, path)
-
     device = choose_device(into.device)
+    film = _film(tensors, empty.conditioned_widths, device, path)
+
     _, predictor = build()
     predictor.load_state_dict(weights)
     predictor.metric.power = power
     if isinstance(predictor.network, ForOneTask):
-        predictor.network.film = film and [
-            pair and (pair[0].to(device), pair[1].to(device)) for pair in film
-        ]
+        predictor.network.film = film
     into.predictor_ = predictor.to(device).eval()
     into.origin_, into.expected_ = said.model, told
     into.reject_threshold_ = said.reject_threshold
@@ -134,21 +133,22 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     into.set_params(**said.parameters, model=said.model_name)
 
 
-def _possible(weights: dict[str, Tensor]) -> bool:
-    """Whether a metric's tensors are finite and its scales positive."""
+def _check_metric(weights: dict[str, Tensor], path: Path) -> None:
+    """Refuses a metric unless its tensors are finite and its scales positive."""
     metric = {n: t for n, t in weights.items() if n.startswith("metric.")}
     finite = all(bool(tensor.isfinite().all()) for tensor in metric.values())
     scales = [metric[f"metric.{name}"].item() for name in ("alpha", "radius", "shrinkage")]
     wide = metric["metric.limit"] > metric["metric.typical"]
-    return finite and min(scales) > 0 and bool(wide)
+    if not (finite and min(scales) > 0 and wide):
+        raise UserError(f"{path} has an impossible metric: make it again")
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         tensors, metadata = open_tensors(path)
     except UserError:
-        kind = "a folder" if path.is_dir() else "an image"
-        if path.is_dir() or (path.is_file() and named_like_image(path)):
+        kind = "a folder" if os.path.isdir(path) else "an image"
+        if os.path.isdir(path) or (os.path.isfile(path) and named_like_image(path)):
             raise UserError(
                 f"{path} is {kind}, not a classifier: give a .tadam file, which 'tadam fit' writes"
             ) from None
@@ -156,31 +156,13 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if MODEL_KEY in metadata:
         raise UserError(f"{path} is a model, not a classifier: fit a classifier with it as `model`")
     try:
-        text = metadata[CLASSIFIER_KEY]
-        raw = json.loads(text)
-        if raw["format"] not in (WITHOUT_METRIC, CLASSIFIER_FORMAT):
-            raise UserError(
-                f"{path} has format {raw['format']}, this tadam reads {CLASSIFIER_FORMAT}: "
-                "upgrade tadam"
-            )
-        intact = metadata["sha256"] == _checksum(text, tensors)
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError):
+        if CLASSIFIER_KEY not in metadata or CHECKSUM_KEY not in metadata:
+            raise BadJson("it has no description")
+        raw = described(metadata, CLASSIFIER_KEY, (WITHOUT_METRIC, CLASSIFIER_FORMAT), path)
+    except BadJson:
         raise UserError(f"{path} is not a .tadam file: make one with 'tadam fit'") from None
-    if not intact:
-        raise UserError(
-            f"{path} has been changed since it was written: its checksum does not match"
-        )
+    require_intact(metadata, CLASSIFIER_KEY, tensors, path)
     return tensors, raw
-
-
-def _checksum(text: str, tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _backbone(origin: ModelInfo) -> Backbone:
@@ -201,9 +183,9 @@ def _support(
         or z.shape[1] != features
         or labels.shape != z.shape[:1]
         or labels.unique().tolist() != list(range(way))
-        or not z.isfinite().all()
     ):
         raise UserError(f"{path} has no support set that fits its classes: make it again")
+    check_numbers("support.embeddings", z, path)
     return z.numpy(), labels.numpy()
 
 
@@ -218,8 +200,10 @@ def _film_tensors(predictor: Predictor) -> dict[str, Tensor]:
     }
 
 
-def _film(tensors: dict[str, Tensor], widths: Sequence[int], path: Path) -> Film | None:
-    """What `_film_tensors` gave."""
+def _film(
+    tensors: dict[str, Tensor], widths: Sequence[int], device: torch.device, path: Path
+) -> Film | None:
+    """What `_film_tensors` gave, on the device."""
     found = {name: tensor for name, tensor in tensors.items() if name.startswith("film.")}
     layers = [i for i in range(len(widths)) if f"film.{i}.gamma" in found]
     expected = {
@@ -229,6 +213,8 @@ def _film(tensors: dict[str, Tensor], widths: Sequence[int], path: Path) -> Film
     if not layers:
         return None
     return [
-        (found[f"film.{i}.gamma"], found[f"film.{i}.beta"]) if i in layers else None
+        (found[f"film.{i}.gamma"].to(device), found[f"film.{i}.beta"].to(device))
+        if i in layers
+        else None
         for i in range(len(widths))
     ]

@@ -22,7 +22,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tadam.data.decode import MAX_BYTES
+from tadam.data.decode_memory import MAX_BYTES
 from tadam.system.files import cache_dir
 
 T = TypeVar("T")

@@ -57,8 +57,16 @@ class Estimator:
         for name in names:
             value = getattr(self, name)
             try:
-                ok = value is None or 0 < value < float("inf")
-            except (TypeError, ValueError):
+                ok = value is None or 0 < float(value) < float("inf")
+            except (TypeError, ValueError, OverflowError):
                 ok = False
             if not ok:
-                raise UserError(f"{name} must be above 0, got {value!r}")
+                raise UserError(f"{name} must be above 0, got {_short(value)}")
+
+
+def _short(value: object) -> str:
+    """The start of a value; Python refuses to print an integer of thousands of digits."""
+    try:
+        return repr(value)[:60]
+    except ValueError:
+        return "a huge number"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import Prepared, Reader
 from tadam.data.decode import Pixels
-from tadam.errors import UserError
+from tadam.errors import RunFailed, UserError
 from tadam.nn.fast import constant_weights
 from tadam.nn.one_by_one import runner
 from tadam.nn.preprocess import Preprocess
@@ -100,10 +100,14 @@ def embed(network: nn.Module, batches: Iterable[Prepared]) -> tuple[list[int], T
 def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     """Classifies images."""
     rows, z, thumbnails = embed(predictor.network, batches)
+    probabilities = predictor.metric.probabilities(z)
+    strangeness = predictor.metric.strangeness(z)
+    if not (probabilities.isfinite().all() and strangeness.isfinite().all()):
+        raise RunFailed("the classifier's answers are NaN or infinite: its weights are damaged")
     return Answers(
         rows,
         z.cpu().numpy(),
-        predictor.metric.strangeness(z).cpu().numpy(),
-        predictor.metric.probabilities(z).cpu().numpy(),
+        strangeness.cpu().numpy(),
+        probabilities.cpu().numpy(),
         thumbnails,
     )

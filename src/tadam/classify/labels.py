@@ -1,7 +1,7 @@
 """Labels as users give them: text or numbers, one kind at a time, in sorted order."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ def plain_labels(labels: Any, count: int) -> list[Hashable]:
     """The labels of `count` images as plain Python values of one kind."""
     shape: Sequence[int] = getattr(labels, "shape", ())
     labels = _plain(labels)
-    if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+    if isinstance(labels, str | bytes | Mapping | Set) or not hasattr(labels, "__iter__"):
         raise UserError(f"labels must be a list with one label for each image, got {labels!r}")
     if isinstance(labels, list) and len(shape) == 2 and shape[1] == 1:
         labels = [row[0] for row in labels]

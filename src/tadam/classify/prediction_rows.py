@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 
 from tadam.classify.predictions import Prediction
+from tadam.system.untrusted_text import spreadsheet_cell
 
 
 def table_columns(names: Sequence[str], top: int | None) -> list[str]:
@@ -26,14 +27,16 @@ def table_cells(p: Prediction, names: Sequence[str], top: int | None) -> list[ob
 
 
 def csv_text(names: Sequence[str], predictions: Sequence[Prediction], top: int | None) -> str:
-    """The whole table as CSV, numbers to six digits."""
+    """The whole table as CSV, numbers to six digits; no cell is one that a spreadsheet runs."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table_columns(names, top))
     for p in predictions:
         path, label, *others = table_cells(p, names, top)
         # a label may be a number of its own; only what we computed is rounded
-        numbers = [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in others]
-        writer.writerow([path, label, *numbers])
+        numbers = [
+            f"{cell:.6g}" if isinstance(cell, float) else spreadsheet_cell(cell) for cell in others
+        ]
+        writer.writerow([spreadsheet_cell(path), spreadsheet_cell(label), *numbers])
     # a file name need not be valid text; undecodable bytes show as ?
     return text.getvalue().encode("utf-8", "replace").decode()

@@ -23,6 +23,7 @@ from tadam.classify.memory_images import (
     whole_pixels,
 )
 from tadam.data.decode import Pixels, decode_upright, decode_upright_bytes, upright
+from tadam.data.decode_memory import scaling_cost, taken
 from tadam.data.encoded import Encoded
 from tadam.data.folder import image_files
 from tadam.data.photo_zip import zipped_photos
@@ -50,7 +51,7 @@ def sources(images: Any) -> list[ImageSource]:
             (H, W), (H, W, C) or (C, H, W), or N such; uint8, or floats from 0 to 1 or 0 to 255.
     """
     if isinstance(images, (str, os.PathLike)):
-        return _files(Path(images))
+        return _files(_path(images))
     if isinstance(images, Image.Image):
         return [images]
     if is_encoded(images):
@@ -66,10 +67,18 @@ def sources(images: Any) -> list[ImageSource]:
     return whole_pixels([_source(image, number) for number, image in enumerate(listed)])
 
 
+def _path(image: Any) -> Path:
+    """A path that was given; an empty one would mean the current folder."""
+    name = os.fspath(image)
+    if not isinstance(name, str) or not name:
+        raise UserError(f"{name!r} is not the path of an image or a folder: check it")
+    return Path(name)
+
+
 def _files(path: Path) -> list[ImageSource]:
-    if path.suffix.lower() == ".zip" and path.is_file():
+    if path.suffix.lower() == ".zip" and os.path.isfile(path):
         return [photo for _, photo in zipped_photos(path)]
-    found = image_files(path) if path.is_dir() else [path]
+    found = image_files(path) if os.path.isdir(path) else [path]
     if not found:
         raise UserError(f"there are no images below {path}: check the path")
     return list(found)
@@ -77,7 +86,7 @@ def _files(path: Path) -> list[ImageSource]:
 
 def _source(image: Any, number: int) -> ImageSource | FloatPixels:
     if isinstance(image, (str, os.PathLike)):
-        return Path(image)
+        return _path(image)
     if isinstance(image, (Image.Image, Encoded)):
         return image
     return encoded(image, number) if is_encoded(image) else upright_pixels(image, number)
@@ -218,12 +227,14 @@ class Reader:
             ]
         except UserError as error:
             return len(block), error
-        stack = torch.from_numpy(np.stack(pixels)).to(self.device)
-        x = self.preprocess(stack.permute(0, 3, 1, 2))
+        with taken(scaling_cost(len(pixels) * pixels[0].shape[0] * pixels[0].shape[1])):
+            stack = torch.from_numpy(np.stack(pixels)).to(self.device)
+            x = self.preprocess(stack.permute(0, 3, 1, 2))
+            small = [self.thumbnail(p) for p in pixels] if self.thumbnail else []
         return len(block), Prepared(
             list(range(first, first + len(block))),
             self.network(x) if self.network else x,
-            [self.thumbnail(p) for p in pixels] if self.thumbnail else [],
+            small,
             embedded=self.network is not None,
         )
 

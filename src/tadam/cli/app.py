@@ -4,7 +4,9 @@ Each command is a thin call to a function that Python users can call too. torch 
 the commands, so that --help answers at once.
 """
 
+import errno
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -31,6 +33,10 @@ from tadam.cli.typer_app import App
 from tadam.errors import Interrupted, LostProcess, RunFailed, UserError
 from tadam.reports.terminal import alarm, err, out
 from tadam.system.torchrun import place
+from tadam.system.untrusted_text import printable
+
+#: What the system says of a path that was mistyped; all else, such as a full disk, is a failure.
+_USERS_ERRORS = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 
 app = App(
     name="tadam",
@@ -61,8 +67,10 @@ def main() -> None:
         raise
     except UserError as error:
         _fail(str(error), 2)
-    except (LostProcess, OSError, MemoryError) as error:
+    except (LostProcess, MemoryError) as error:
         _fail(str(error) or "out of memory", 1, alarm)
+    except OSError as error:
+        _fail(_about_file(error), 2 if error.errno in _USERS_ERRORS else 1, alarm)
     except Interrupted as stop:  # asked for, so no error, but not all that was wanted either
         err.print(with_flags(str(stop)), soft_wrap=True)
         sys.exit(1)
@@ -74,9 +82,19 @@ def main() -> None:
         _fail("out of memory: try fewer tasks, a smaller width or smaller images", 1, alarm)
 
 
+def _about_file(error: OSError) -> str:
+    """What the system refused, as a sentence."""
+    if error.filename is None or error.strerror is None:
+        return error.strerror or str(error)
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "a file"
+    return (
+        f"{name} cannot be used ({error.strerror}): check the path, your permissions and the disk"
+    )
+
+
 def _fail(sentence: str, code: int, console: Console = err) -> None:
     console.print("error:", style="bold red", end=" ")
-    console.print(with_flags(sentence), soft_wrap=True)
+    console.print(printable(with_flags(sentence)), soft_wrap=True)
     sys.exit(code)
 
 

@@ -11,6 +11,7 @@ from tadam.cli.files import check_inputs
 from tadam.cli.options import JobOptions, RejectOptions
 from tadam.errors import UserError
 from tadam.reports.terminal import JobReporter, out, print_json
+from tadam.system.untrusted_text import printable
 
 #: A path with this ending is a list of images, one a line.
 _LIST = ".txt"
@@ -69,7 +70,7 @@ def predict_parts(
     sentence = f"{result.folder}: {result.images:,} images in {result.parts:,} files"
     if result.skipped:
         sentence += f"; {result.skipped:,} cannot be read, see {result.folder / SKIPPED}"
-    out.print(sentence, soft_wrap=True)
+    out.print(printable(sentence), soft_wrap=True)
 
 
 def _images(path: Path) -> list[Path]:

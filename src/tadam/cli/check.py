@@ -12,6 +12,7 @@ from tadam.cli.labelled_photos import LabelledPhotos, Nested, chosen_model, read
 from tadam.cli.options import Device, Force, Json, Model, NoCache, PhotoSize, Strict
 from tadam.cli.skipped import told
 from tadam.reports.terminal import out, percent, print_json, progress_bar
+from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
     from tadam.classify.check import Check, Copies
@@ -66,7 +67,7 @@ def check(
         return
     _print(result)
     if report:
-        out.print(f"written: {report}", soft_wrap=True)
+        out.print(f"written: {printable(report)}", soft_wrap=True)
 
 
 def _print(result: "Check") -> None:
@@ -109,7 +110,8 @@ def _print_classes(result: "Check") -> None:
     table = Table("class", "photos", "right", "most often mistaken for")
     for c in result.classes[:_ROWS]:
         right = "-" if c.accuracy is None else percent(c.accuracy)
-        table.add_row(c.name, str(c.photos), right, c.mistaken_for or "-")
+        mistaken = printable(c.mistaken_for or "-")
+        table.add_row(printable(c.name), str(c.photos), right, mistaken)
     out.print(table)
     if len(result.classes) > _ROWS:
         out.print(f"... and {len(result.classes) - _ROWS} more classes, which do better")
@@ -127,6 +129,6 @@ def _print_list(title: str, lines: Sequence[str]) -> None:
         return
     out.print(f"{title}:")
     for line in lines[:_ROWS]:
-        out.print(f"  {line}", soft_wrap=True)
+        out.print(f"  {printable(line)}", soft_wrap=True)
     if len(lines) > _ROWS:
         out.print(f"  ... and {len(lines) - _ROWS} more; --json and --report have all of them")

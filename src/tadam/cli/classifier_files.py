@@ -14,6 +14,7 @@ from tadam.cli.predict import Classifier
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json, progress_bar
+from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -37,10 +38,12 @@ def info(classifier: Classifier, as_json: Json = False) -> None:
         return
     table = Table(show_header=False)
     counts = list(found.images_per_class.values())
-    table.add_row("file", f"{found.file}, {found.bytes / 2**20:.1f} MB, written {found.changed}")
+    table.add_row(
+        "file", f"{printable(found.file)}, {found.bytes / 2**20:.1f} MB, written {found.changed}"
+    )
     table.add_row("classes", f"{len(counts)}, with {min(counts)} to {max(counts)} photos each")
     table.add_row("photos", f"{found.images}, {found.thumbnails} of them as thumbnails")
-    table.add_row("model", f"{found.model or 'your own object'}, with a {found.network}")
+    table.add_row("model", printable(f"{found.model or 'your own object'}, with a {found.network}"))
     table.add_row("images", f"{found.image_size} pixels, {found.features} features")
     table.add_row("unknown", f"with --reject, beyond {found.reject_threshold:.3g}")
     out.print(table)
@@ -121,8 +124,6 @@ def _print(
         names = map(str, known.classes_.tolist())
         print_json({**result, "images_per_class": dict(zip(names, counts, strict=True))})
         return
-    out.print(
-        f"{result['file']}: {sentence}; {len(counts)} classes from {sum(counts)} images now",
-        soft_wrap=True,
-    )
+    said = f"{result['file']}: {sentence}; {len(counts)} classes from {sum(counts)} images now"
+    out.print(printable(said), soft_wrap=True)
     print_classes(known.classes_.tolist(), counts)

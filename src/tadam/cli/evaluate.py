@@ -13,6 +13,7 @@ from tadam.cli.options import DataDir, Device, Json, NoCache, Strict
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import out, print_evaluation, print_json, progress_bar
+from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -128,4 +129,4 @@ def _evaluate_classifier(
         return
     print_evaluated(result)
     for written in files.named:
-        out.print(f"written: {written}", soft_wrap=True)
+        out.print(f"written: {printable(written)}", soft_wrap=True)

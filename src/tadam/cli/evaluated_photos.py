@@ -9,6 +9,7 @@ from rich.table import Table
 
 from tadam.reports.terminal import out, percent
 from tadam.system.files import write_text
+from tadam.system.untrusted_text import printable, spreadsheet_cell
 
 if TYPE_CHECKING:
     from tadam.evaluation.folders import FolderEvaluation, Rejection
@@ -28,7 +29,8 @@ def write_evaluation_csv(path: Path, result: "FolderEvaluation") -> None:
         p = photo.prediction
         right, rejected = ("yes" if value else "no" for value in (photo.right, photo.rejected))
         numbers = (f"{p.confidence:.6g}", f"{p.strangeness:.6g}")
-        writer.writerow([photo.path, photo.label, photo.answer, right, *numbers, rejected])
+        names = [spreadsheet_cell(name) for name in (photo.path, photo.label, photo.answer)]
+        writer.writerow([*names, right, *numbers, rejected])
     # a file name need not be valid text; undecodable bytes show as ?
     write_text(path, text.getvalue().encode("utf-8", "replace").decode())
 
@@ -48,15 +50,15 @@ def print_evaluated(result: "FolderEvaluation") -> None:
         row = result.confusion[own]
         wrong = [0 if k == own else count for k, count in enumerate(row)]
         taken = result.class_names[wrong.index(max(wrong))] if max(wrong) else "-"
-        classes.add_row(name, str(sum(row)), percent(share), taken)
+        classes.add_row(printable(name), str(sum(row)), percent(share), printable(taken))
     out.print(classes)
     _print_mistakes(result)
     if len(result.class_names) > _CLASSES:
         out.print(f"--json has the {len(result.class_names)} x {len(result.class_names)} confusion")
         return
-    matrix = Table("true \\ answer", *result.class_names)
+    matrix = Table("true \\ answer", *map(printable, result.class_names))
     for name, row in zip(result.class_names, result.confusion, strict=True):
-        matrix.add_row(name, *map(str, row))
+        matrix.add_row(printable(name), *map(str, row))
     out.print(matrix)
 
 
@@ -67,7 +69,8 @@ def _print_mistakes(result: "FolderEvaluation") -> None:
     out.print("mistakes, the most confident first:")
     for photo in mistakes[:_MISTAKES]:
         sure = percent(photo.prediction.confidence)
-        out.print(f"  {photo.path}: {photo.label} taken for {photo.answer}, {sure}", soft_wrap=True)
+        line = f"{photo.path}: {photo.label} taken for {photo.answer}, {sure}"
+        out.print(f"  {printable(line)}", soft_wrap=True)
     if len(mistakes) > _MISTAKES:
         more = len(mistakes) - _MISTAKES
         out.print(f"  ... and {more} more; --csv, --report and --json have all of them")

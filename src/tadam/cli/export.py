@@ -9,6 +9,7 @@ import typer
 from tadam.cli.files import check_inputs, check_outputs
 from tadam.cli.options import Force, Json
 from tadam.reports.terminal import err, out, print_json
+from tadam.system.untrusted_text import printable
 
 
 def export(
@@ -44,8 +45,8 @@ def export(
         print_json({**found, "benchmark": asdict(speeds)} if speeds else found)
         return
     out.print(
-        f"written: {result.file} ({result.bytes / 1e6:.1f} MB, {result.classes} classes; "
-        f"onnxruntime's probabilities are PyTorch's to {result.difference:.0e})",
+        f"written: {printable(result.file)} ({result.bytes / 1e6:.1f} MB, {result.classes} "
+        f"classes; onnxruntime's probabilities are PyTorch's to {result.difference:.0e})",
         soft_wrap=True,
     )
     if speeds:

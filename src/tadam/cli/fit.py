@@ -12,6 +12,7 @@ from tadam.cli.options import Device, Force, Json, Model, NoCache, PhotoSize, St
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json, progress_bar
+from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -113,10 +114,8 @@ def _numbers(name: str, text: str | None) -> list[float] | None:
 
 def _print(classifier: "FewShotClassifier", file: Path) -> None:
     images, way = len(classifier.support_labels_), len(classifier.classes_)
-    out.print(
-        f"{file}: {way} classes from {images} images, with the model {classifier.model_name_}",
-        soft_wrap=True,
-    )
+    said = f"{file}: {way} classes from {images} images, with the model {classifier.model_name_}"
+    out.print(printable(said), soft_wrap=True)
     print_classes(classifier.classes_.tolist(), classifier.shots_.tolist())
     out.print(_rejection(classifier), soft_wrap=True)
 

@@ -8,6 +8,7 @@ import typer
 
 from tadam.cli.flags import with_flags
 from tadam.reports.terminal import err, out
+from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
     from tadam.classify.reading import ImageSource
@@ -42,7 +43,7 @@ def read_labelled(
         used = [file for file in files if isinstance(file, Path)]
         problems += left_out(path, [*used, path / SPLITS_FILE])
     if not nested and (note := merged_classes(path)):
-        err.print(f"note: {with_flags(note)}", soft_wrap=True)
+        err.print(f"note: {printable(with_flags(note))}", soft_wrap=True)
     return files, labels
 
 
@@ -59,7 +60,9 @@ def chosen_model(model: str | None) -> str:
 
 def print_classes(classes: Sequence[Any], counts: Sequence[int]) -> None:
     """The classes with the number of photos of each, on as few lines as they need."""
-    named = [f"{_short(str(name))} {count}" for name, count in zip(classes, counts, strict=True)]
+    named = [
+        f"{_short(printable(name))} {count}" for name, count in zip(classes, counts, strict=True)
+    ]
     if len(named) > _LISTED:
         left = len(named) - 2 * _ENDS
         named = [*named[:_ENDS], f"... {left} more classes ...", *named[-_ENDS:]]

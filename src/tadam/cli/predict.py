@@ -118,7 +118,7 @@ def photos_in(paths: list[Path], problems: list[str]) -> "list[ImageSource]":
             found += [photo for _, photo in zipped_photos(path)]
             continue
         if path.is_dir():
-            images = image_files(path)
+            images = image_files(path, closed=[])  # `left_out` names those
             problems += left_out(path, images)
             found += images
         else:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from tadam.reports.terminal import out, percent
 from tadam.system.files import write_text
+from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
@@ -64,13 +65,13 @@ def print_predictions(
     written: Sequence[Path],
 ) -> None:
     """A line for each image, or a summary if there are many, and the files that were written."""
-    names = _class_names(classifier)
+    names = [printable(name) for name in _class_names(classifier)]
     if top is None and len(predictions) > _ROWS:
         _print_summary(names, predictions)
     else:
         _print_rows(names, predictions, top or 1)
     for file in written:
-        out.print(f"written: {file}", soft_wrap=True)
+        out.print(f"written: {printable(file)}", soft_wrap=True)
 
 
 def _print_rows(names: Sequence[str], predictions: "Sequence[Prediction]", top: int) -> None:
@@ -82,7 +83,7 @@ def _print_rows(names: Sequence[str], predictions: "Sequence[Prediction]", top: 
     longest = max(len(label) for row in rows for label, _ in row)
     for p, row in zip(predictions, rows, strict=True):
         cells = "  ".join(f"{label:<{longest}}  {share:>7}" for label, share in row)
-        out.print(f"{cells}  {p.path}", soft_wrap=True)
+        out.print(f"{cells}  {printable(p.path)}", soft_wrap=True)
 
 
 def _print_summary(names: Sequence[str], predictions: "Sequence[Prediction]") -> None:

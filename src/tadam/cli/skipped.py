@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tadam.reports.terminal import err
+from tadam.system.untrusted_text import printable
 
 #: Sentences about broken files that are printed; the rest is only counted.
 _SHOWN = 20
@@ -17,6 +18,6 @@ def told() -> Iterator[list[str]]:
         yield problems
     finally:
         for sentence in problems[:_SHOWN]:
-            err.print(f"skipped: {sentence}", soft_wrap=True)
+            err.print(f"skipped: {printable(sentence)}", soft_wrap=True)
         if len(problems) > _SHOWN:
             err.print(f"skipped: {len(problems) - _SHOWN} more files")

@@ -13,6 +13,7 @@ from tadam.cli.skipped import told
 from tadam.errors import Interrupted, RunFailed, UserError
 from tadam.reports.terminal import out, print_json, progress_bar
 from tadam.system.interruption import interruption
+from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
     from tadam.classify.predictions import Prediction
@@ -80,12 +81,14 @@ class Sorted:
     def print(self) -> None:
         """Says what was done and how to undo it."""
         if self.record is None:
-            out.print(f"{self.folder}: every photo is in its place already", soft_wrap=True)
+            out.print(
+                f"{printable(self.folder)}: every photo is in its place already", soft_wrap=True
+            )
             return
         count = len(self.filings)
         out.print(
             f"{count} {'photo' if count == 1 else 'photos'} {'moved' if self.move else 'copied'} "
-            f"to {self.folder}; to undo it: tadam undo {self.record}",
+            f"to {printable(self.folder)}; to undo it: tadam undo {printable(self.record)}",
             soft_wrap=True,
         )
 

@@ -15,6 +15,7 @@ from tadam.cli.predict import Classifier, Paths, photos_in
 from tadam.cli.skipped import told
 from tadam.reports.terminal import out, percent, print_json, progress_bar
 from tadam.system.files import write_text
+from tadam.system.untrusted_text import printable, spreadsheet_cell
 
 if TYPE_CHECKING:
     from tadam.classify.suggest import Suggestion
@@ -56,11 +57,13 @@ def suggest(
         return
     for s in chosen:
         first, second = percent(s.confidence), percent(s.second_confidence)
-        out.print(f"{s.path}: {s.guess} {first}, or {s.second} {second}", soft_wrap=True)
+        line = f"{s.path}: {s.guess} {first}, or {s.second} {second}"
+        out.print(printable(line), soft_wrap=True)
     if csv_file:
+        name = printable(csv_file)
         out.print(
-            f"written: {csv_file}; fill in its column 'label', then run 'tadam add {classifier} "
-            f"{csv_file}'",
+            f"written: {name}; fill in its column 'label', then run 'tadam add "
+            f"{printable(classifier)} {name}'",
             soft_wrap=True,
         )
 
@@ -73,6 +76,7 @@ def _csv_text(chosen: "Sequence[Suggestion]") -> str:
     for s in chosen:
         shares = (f"{s.confidence:.6g}", f"{s.second_confidence:.6g}")
         path = os.path.abspath(str(s.path))
-        writer.writerow([path, "", s.guess, shares[0], s.second, shares[1]])
+        guesses = (spreadsheet_cell(s.guess), spreadsheet_cell(s.second))
+        writer.writerow([path, "", guesses[0], shares[0], guesses[1], shares[1]])
     # a file name need not be valid text; undecodable bytes show as ?
     return text.getvalue().encode("utf-8", "replace").decode()

@@ -4,15 +4,16 @@ import re
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tadam.data.failures import in_a_sentence
 from tadam.errors import UserError
 
+#: What to do about a damaged data set.
+REMEDY = "delete it and download it again"
 #: Largest member we accept, in bytes; the largest in any data set we read is 149 MB.
 MAX_MEMBER = 512 * 2**20
 
@@ -30,7 +31,7 @@ def members(path: Path) -> Iterator[Member]:
 
 
 def _zip_members(path: Path) -> Iterator[Member]:
-    with reading_archive(path), zipfile.ZipFile(path) as archive:
+    with in_a_sentence(str(path), REMEDY), zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             is_link = stat.S_ISLNK(info.external_attr >> 16)
             _check(path, info.filename, info.file_size, is_link)
@@ -39,7 +40,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
 
 
 def _tar_members(path: Path) -> Iterator[Member]:
-    with reading_archive(path), tarfile.open(path, "r|*") as archive:
+    with in_a_sentence(str(path), REMEDY), tarfile.open(path, "r|*") as archive:
         for info in archive:
             is_link = not (info.isreg() or info.isdir())  # devices are refused too
             _check(path, info.name, info.size, is_link)
@@ -68,28 +69,7 @@ def _check(path: Path, name: str, size: int, is_link: bool) -> None:
 
 def _guarded(path: Path, read: Callable[[], bytes]) -> Callable[[], bytes]:
     def guarded() -> bytes:
-        with reading_archive(path):
+        with in_a_sentence(str(path), REMEDY):
             return read()
 
     return guarded
-
-
-@contextmanager
-def reading_archive(path: Path, remedy: str = "delete it and download it again") -> Iterator[None]:
-    """Turns the exceptions a damaged archive raises into one sentence."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        OSError,
-        RuntimeError,  # a password, or an unknown compression
-        ValueError,
-    ) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise UserError(f"{path} cannot be opened: {error.strerror}") from None
-        raise UserError(f"{path} is damaged or truncated: {remedy}") from None

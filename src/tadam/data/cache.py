@@ -5,21 +5,28 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tadam.data.seal import is_sealed, seal
 from tadam.data.store import ImageStore, split_stores
-from tadam.errors import UserError
+from tadam.errors import RunFailed, UserError
 from tadam.system.files import cache_dir, replacing, write_text
+from tadam.system.untrusted_json import BadJson, object_of, parse_json, whole
 
 #: Arrays larger than this many bytes are memory-mapped; smaller ones are read into memory.
 LARGE = 2 * 2**30
 
 Counts = dict[str, dict[str, int]]
+
+
+class CacheWarning(UserWarning):
+    """Decoded images could not be kept."""
 
 
 def cache_path(name: str) -> Path:
@@ -65,11 +72,11 @@ def cached_stores(
 
 def _cached_counts(name: str, count: Callable[[], Counts]) -> Counts:
     path = cache_dir() / f"{name}.json"
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # missing or damaged
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {s: {c: int(n) for c, n in classes.items()} for s, classes in found.items()}
+    with contextlib.suppress(OSError, BadJson):  # missing or damaged
+        found: Counts = object_of(object_of(whole()))(parse_json(path.read_bytes()))
+        return found
     counts = count()
-    with contextlib.suppress(OSError):
+    with _noted(path):
         write_text(path, json.dumps(counts))
     return counts
 
@@ -77,9 +84,10 @@ def _cached_counts(name: str, count: Callable[[], Counts]) -> Counts:
 def cached_array(
     name: str, shape: tuple[int, ...], fill: Callable[[npt.NDArray[np.uint8]], None]
 ) -> npt.NDArray[np.uint8]:
-    """The uint8 array called `name`, made by `fill` if it is not cached.
+    """The uint8 array called `name`, made by `fill` if it is not cached or its cache is damaged.
 
-    If the cache cannot be written (read-only home, full disk), a small array is made each time.
+    If the cache cannot be written (read-only home, full disk), a small array is made each time and
+    a `CacheWarning` says so.
     """
     path = cache_path(name)
     size = int(np.prod(shape))
@@ -88,13 +96,17 @@ def cached_array(
     # TokenError to BadZipFile.
     with contextlib.suppress(Exception):
         found = np.load(path, mmap_mode=mode, allow_pickle=False)
-        if found.shape == shape and found.dtype == np.uint8:
+        if found.shape == shape and found.dtype == np.uint8 and is_sealed(path, found):
             return found  # type: ignore[no-any-return]
     if mode is None:
         array = np.empty(shape, np.uint8)
         fill(array)
-        with contextlib.suppress(OSError), replacing(path) as temporary, open(temporary, "wb") as f:
-            np.save(f, array)
+        with _noted(path), replacing(path) as temporary:
+            with open(temporary, "wb") as file:  # np.save would not say that the disk is full
+                header = np.lib.format.header_data_from_array_1_0(array)
+                np.lib.format.write_array_header_1_0(file, header)
+                file.write(array.data)
+            seal(temporary, array)
         return array
     path.parent.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(path.parent).free
@@ -104,8 +116,22 @@ def cached_array(
             f"{free / 2**30:.1f} GB free: make room, or choose a smaller image size"
         )
     with replacing(path) as temporary:
-        file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        fill(file)
-        file.flush()
-        del file  # Windows cannot rename a mapped file
+        mapped = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        fill(mapped)
+        mapped.flush()
+        seal(temporary, mapped)
+        del mapped  # Windows cannot rename a mapped file
     return np.load(path, mmap_mode=mode, allow_pickle=False)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _noted(path: Path) -> Iterator[None]:
+    """A cache that cannot be written is a pity, not an error."""
+    try:
+        yield
+    except (UserError, RunFailed) as error:
+        warnings.warn(
+            f"{error}; until then, images are decoded again for each command",
+            CacheWarning,
+            stacklevel=4,
+        )

@@ -1,11 +1,13 @@
 """Data sets by name: name -> source -> train, val and test stores."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tadam.config import DataConfig
+from tadam.data.cache import CacheWarning
 from tadam.data.cifar100 import CIFAR_FS, FC100
 from tadam.data.cub import CUB
 from tadam.data.download import fetch
@@ -17,7 +19,7 @@ from tadam.data.shapes_source import SHAPES
 from tadam.data.source import SPLITS, Source
 from tadam.data.store import ImageStore
 from tadam.data.tiered_imagenet import TIERED_IMAGENET
-from tadam.errors import UserError
+from tadam.errors import RunFailed, UserError
 from tadam.system.files import DATA_VARIABLE, data_dir
 from tadam.system.progress import Progress
 
@@ -99,6 +101,8 @@ def load_splits(config: DataConfig, progress: Progress | None = None) -> dict[st
 def prepare(config: DataConfig, bar: Bar = _no_bar) -> dict[str, ImageStore]:
     """Downloads a data set if it is missing and has an official source, then decodes it.
 
+    A cache that cannot be written is an error here: filling it is what was asked for.
+
     Args:
         config: Name, image size and split seed.
         bar: Takes a title; shows a progress bar while its context is open.
@@ -108,8 +112,14 @@ def prepare(config: DataConfig, bar: Bar = _no_bar) -> dict[str, ImageStore]:
         for download in source.downloads:
             with bar(f"downloading {Path(download.path).name}, MB") as progress:
                 fetch(download, root, lambda done, total: progress(done >> 20, total >> 20))
-    with bar("decoding") as progress:
-        return load_splits(config, progress)
+    with bar("decoding") as progress, warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always", CacheWarning)
+        stores = load_splits(config, progress)
+    for note in noted:
+        if issubclass(note.category, CacheWarning):
+            raise RunFailed(str(note.message))
+        warnings.warn_explicit(note.message, note.category, note.filename, note.lineno)
+    return stores
 
 
 def load_split(config: DataConfig, split: str, progress: Progress | None = None) -> ImageStore:

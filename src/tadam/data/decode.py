@@ -16,29 +16,36 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
+from tadam.data.decode_memory import (
+    LARGE_PIXELS,
+    MAX_BYTES,
+    MAX_PIXELS,
+    check_cost,
+    check_pixels,
+    coefficient_cost,
+    decoding_cost,
+    opening_cost,
+    taken,
+    within,
+)
+from tadam.data.failures import in_a_sentence
 from tadam.data.heic import HEIC_ENDINGS, HEIC_FORMAT, is_heic, require_heic
+from tadam.data.quiet_tiff import silence_libtiff
 from tadam.errors import UserError
 
 Pixels = npt.NDArray[np.uint8]
 
 #: Part of every cache key; goes up when a change to decoding changes pixels.
-DECODER_VERSION = 2
+DECODER_VERSION = 3
 #: File extensions to look for in a folder.
 EXTENSIONS = HEIC_ENDINGS | {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
 #: Formats we read, whatever the file name. Pillow knows more, and runs other programs for some.
 #: JPEG covers MPO, which two-lens cameras write.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-#: Larger images are refused before decoding: a few kilobytes can expand to gigabytes.
-MAX_PIXELS = 100_000_000
-MAX_BYTES = 512 * 2**20
 # Pillow warns about things we check ourselves. catch_warnings around each image is not thread-safe
 # and could leave the whole program without warnings.
 warnings.filterwarnings("ignore", module=r"PIL\.")
-#: Larger images are shrunk by averaging blocks of pixels, which bounds memory.
-LARGE_PIXELS = 16_000_000
-#: Decodes large images one at a time. A lock would not do: malloc may hold on to freed memory
-#: separately for every thread.
-_one_thread = ThreadPoolExecutor(1)
+silence_libtiff()
 #: Pixels whose colours are converted at a time, to keep temporary copies small.
 _BAND_PIXELS = 2**20
 #: Images read at a time; all are decoded before the next are read.
@@ -62,7 +69,6 @@ def decode(path: Path, size: int) -> Pixels:
     Returns:
         (size, size, 3) uint8; the first frame of an animation.
     """
-    _check_file(path)
     return _decoded(path, str(path), size, partial(_square, size=size))
 
 
@@ -77,7 +83,6 @@ def decode_upright(path: Path, size: int) -> Pixels:
     Returns:
         (H, W, 3) uint8; the first frame of an animation.
     """
-    _check_file(path)
     return _decoded(path, str(path), size, _whole)
 
 
@@ -129,27 +134,39 @@ def decode_all(jobs: Iterable[tuple[int, Callable[[], Pixels]]]) -> Iterator[tup
             yield from zip((row for row, _ in batch), made, strict=True)
 
 
-def _check_file(path: Path) -> None:
-    with contextlib.suppress(OSError):  # opening it will report the error
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            raise UserError(f"{path} is a pipe or a device: give a regular image file")
-        if found.st_size > MAX_BYTES:
-            raise UserError(f"{path} is larger than {MAX_BYTES // 2**20} MB: use a smaller image")
+def _check_file(path: Path) -> int:
+    """Size of a regular file of sensible size; anything else is refused before it is opened."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise UserError(f"{path} is a pipe or a device: give a regular image file")
+    if found.st_size > MAX_BYTES:
+        raise UserError(f"{path} is larger than {MAX_BYTES // 2**20} MB: use a smaller image")
+    return found.st_size
 
 
 def _decoded(
     source: Path | io.BytesIO, name: str, size: int, finish: Callable[[Image.Image], Pixels]
 ) -> Pixels:
-    with _one_sentence(name), _opened(source, name) as image:
-        if image.width * image.height > MAX_PIXELS:
-            raise Image.DecompressionBombError
-        # A progressive JPEG occupies its full memory whatever scale it is decoded at.
-        alone = _is_large(image) and "progressive" in image.info
-        image.draft("RGB", (2 * size, 2 * size))  # lets a JPEG decode at reduced scale
-        if not alone and not _is_large(image):
-            return finish(image)
-        return _one_thread.submit(_finish_and_free, finish, image).result()
+    with _one_sentence(name):
+        length = _check_file(source) if isinstance(source, Path) else source.getbuffer().nbytes
+        with taken(opening_cost(length)):
+            image = _opened(source, name)
+            try:
+                cost = _cost(image, name, size, length)
+            except BaseException:
+                image.close()
+                raise
+        return within(cost, partial(_finish_and_free, finish, image))
+
+
+def _cost(image: Image.Image, name: str, size: int, length: int) -> int:
+    """Memory that decoding will take; lets a JPEG decode at reduced scale."""
+    check_pixels(image, name)
+    kind, coefficients = image.format, coefficient_cost(image)
+    image.draft("RGB", (2 * size, 2 * size))
+    cost = decoding_cost(image, kind, length) + coefficients
+    check_cost(cost, name)
+    return cost
 
 
 def _opened(source: Path | io.BytesIO, name: str) -> Image.Image:
@@ -167,42 +184,21 @@ def _finish_and_free(finish: Callable[[Image.Image], Pixels], image: Image.Image
         return finish(image)
 
 
-def _renew_thread() -> None:
-    """Starts a new thread after a fork: a child has none of its parent's threads."""
-    global _one_thread
-    _one_thread = ThreadPoolExecutor(1)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_thread)
-
-
-def _is_large(image: Image.Image) -> bool:
-    return image.width * image.height > LARGE_PIXELS
-
-
 @contextlib.contextmanager
 def _one_sentence(name: str) -> Iterator[None]:
     """Turns whatever Pillow raises in the block into one sentence about image `name`."""
-    try:
-        yield
-    except UnidentifiedImageError:
-        raise UserError(
-            f"{name} is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): "
-            "remove or replace it"
-        ) from None
-    except Image.DecompressionBombError:  # ours, or Pillow's for even larger images
-        raise UserError(
-            f"{name} has more than {MAX_PIXELS:,} pixels: scale it down first"
-        ) from None
-    except (MemoryError, UserError):
-        raise
-    except Exception as error:
-        # Decoders raise nearly anything for damaged files; only the system's errors have an errno.
-        if isinstance(error, OSError) and error.errno is not None:
-            raise UserError(f"{name} cannot be opened: {error.strerror}") from None
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{name} is damaged ({reason}): remove or replace it") from None
+    with in_a_sentence(name, "remove or replace it", show_reason=True):
+        try:
+            yield
+        except UnidentifiedImageError:
+            raise UserError(
+                f"{name} is not an image that can be read (JPEG, PNG, WebP, GIF, BMP or TIFF): "
+                "remove or replace it"
+            ) from None
+        except Image.DecompressionBombError:  # Pillow's own, for far larger images than we allow
+            raise UserError(
+                f"{name} has more than {MAX_PIXELS:,} pixels: scale it down first"
+            ) from None
 
 
 def _square(image: Image.Image, size: int) -> Pixels:

@@ -17,6 +17,7 @@ from tadam.data.decode import DECODER_VERSION, EXTENSIONS, decode, decode_into
 from tadam.data.episodes import bits, uniforms
 from tadam.data.source import Source
 from tadam.data.store import ImageStore, split_stores
+from tadam.data.walk import files_below
 from tadam.errors import UserError
 from tadam.system.progress import Progress
 
@@ -49,9 +50,14 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
     return classes
 
 
-def image_files(folder: Path) -> list[Path]:
-    """All image files under a folder, sorted."""
-    return sorted(f for f in folder.rglob("*") if _is_image(f, folder))
+def image_files(folder: Path, closed: list[Path] | None = None) -> list[Path]:
+    """All image files under a folder, sorted; a folder in it that cannot be read is an error.
+
+    Args:
+        folder: Where to look.
+        closed: Gets the folders that cannot be read, which are then left out.
+    """
+    return [f for f in files_below(folder, closed) if _is_image(f, folder)]
 
 
 def _is_image(path: Path, folder: Path) -> bool:
@@ -74,8 +80,12 @@ def left_out(folder: Path, used: Sequence[Path]) -> list[str]:
     folders = {file.parent for file in used}
     taken = {*used, *folders, *(parent for below in folders for parent in below.parents)}
     reasons: dict[str, list[str]] = {}
-    for path in sorted(folder.rglob("*")):
-        if path in taken or _is_hidden(path, folder) or (path.is_dir() and not path.is_symlink()):
+    closed: list[Path] = []
+    found = files_below(folder, closed)
+    if closed:
+        reasons["in folders that cannot be read"] = [f"{path}" for path in closed]
+    for path in found:
+        if path in taken or _is_hidden(path, folder):
             continue
         if not path.is_file():
             reason = "links to folders or to missing files"

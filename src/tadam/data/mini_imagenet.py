@@ -12,7 +12,6 @@ The file that a class is in gives its split.
 import csv
 import os
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tadam.config import DataConfig
+from tadam.data.archive import REMEDY
 from tadam.data.cache import Counts, cached_stores, fingerprint
 from tadam.data.decode import scaled
+from tadam.data.failures import in_a_sentence
 from tadam.data.folder import load_files, unreadable
 from tadam.data.source import SPLITS, Source, count_problems
 from tadam.data.store import ImageStore
-from tadam.data.unpickle import load_pickle, out_of_memory
+from tadam.data.unpickle import load_pickle
 from tadam.errors import UserError
 from tadam.system.progress import Progress
 
@@ -116,26 +117,21 @@ def _read_pickle(path: Path) -> _Part:
 
 
 def _read_npz(path: Path) -> _Part:
-    try:
+    with in_a_sentence(str(path), REMEDY):
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > _LARGEST:
                 raise UserError(f"{path} expands to an implausible size: download it again")
-        with np.load(path, allow_pickle=False) as content:
-            pixels, targets = content["features"], content["targets"].astype(np.int64)
-    except UserError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError):
-        raise UserError(
-            f"{path} is damaged or truncated: delete it and download it again"
-        ) from None
-    except MemoryError:
-        raise out_of_memory(str(path)) from None
-    except (KeyError, TypeError, ValueError):  # also pickled objects
-        raise _not_mini_imagenet(path) from None
+        try:
+            with np.load(path, allow_pickle=False) as content:
+                # of a member that is no array, NumPy gives the bytes
+                pixels, targets = (np.asarray(content[name]) for name in ("features", "targets"))
+                targets = targets.astype(np.int64)
+        except (KeyError, TypeError, ValueError):  # also pickled objects
+            raise _not_mini_imagenet(path) from None
     split = path.stem.rpartition("-")[2]
-    classes = {f"{split} {k:02}": np.flatnonzero(targets == k) for k in np.unique(targets)}
-    if targets.shape != pixels.shape[:1]:
+    if targets.ndim != 1 or targets.shape != pixels.shape[:1]:
         raise _not_mini_imagenet(path)
+    classes = {f"{split} {k:02}": np.flatnonzero(targets == k) for k in np.unique(targets)}
     return _checked(path, pixels, classes)
 
 

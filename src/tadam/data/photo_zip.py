@@ -5,8 +5,9 @@ import zipfile
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from tadam.data.archive import reading_archive, why_refused
+from tadam.data.archive import why_refused
 from tadam.data.encoded import Encoded
+from tadam.data.failures import in_a_sentence
 from tadam.data.folder import named_like_image
 from tadam.errors import UserError
 
@@ -20,7 +21,7 @@ def zipped_photos(path: Path) -> list[tuple[tuple[str, ...], Encoded]]:
 
     Hidden files and what macOS adds are left out, and so is a folder that holds everything else.
     """
-    with reading_archive(path, _REMEDY):
+    with in_a_sentence(str(path), _REMEDY):
         archive = zipfile.ZipFile(path)
     members = [info for info in archive.infolist() if not info.is_dir()]
     for info in members:
@@ -69,5 +70,5 @@ def _is_photo(name: PurePosixPath) -> bool:
 
 
 def _read(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    with reading_archive(path, _REMEDY):
+    with in_a_sentence(str(path), _REMEDY):
         return archive.read(info)

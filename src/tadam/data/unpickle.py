@@ -9,13 +9,20 @@ import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from tadam.data.archive import REMEDY
+from tadam.data.failures import in_a_sentence
 from tadam.errors import UserError
 
+#: Levels of tuples in tuples: an array's state has its shape in it. C code that visits a tuple,
+#: such as its hash, calls itself for each level, and a deep one overflows the stack.
+_MOST_TUPLES = 8
+#: Levels of lists and dicts; a data file has three.
+_MOST_LEVELS = 64
 _NUMBERS = frozenset(
     {"b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"}
 )  # no objects, no records
@@ -112,6 +119,30 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 class _Unpickler(pickle._Unpickler):  # C's allocates 64 GB if a ten-byte file says "memo slot 2^32"
+    def __init__(self, file: Any, encoding: str) -> None:
+        super().__init__(file, encoding=encoding)
+        #: Every tuple so far, which keeps its number its own, and how deep it is.
+        self._tuples: dict[int, tuple[Any, int]] = {}
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+
+    def _load_tuple(self, kind: int) -> None:
+        """Makes a tuple as the pickle asks, unless it is too deep."""
+        super().dispatch[kind](self)  # type: ignore[arg-type]
+        made = self.stack[-1]  # type: ignore[attr-defined]
+        depth = 1 + max((self._tuples.get(id(item), (None, 0))[1] for item in made), default=0)
+        if depth > _MOST_TUPLES:
+            raise _Refused("holds tuples nested too deeply")
+        self._tuples[id(made)] = made, depth
+
+    def _load_set(self) -> None:
+        raise _Refused("holds a set")
+
+    for _kind in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
+        dispatch[_kind[0]] = lambda self, kind=_kind[0]: self._load_tuple(kind)
+    for _kind in (pickle.EMPTY_SET, pickle.FROZENSET, pickle.ADDITEMS):
+        dispatch[_kind[0]] = _load_set
+
     def find_class(self, module: str, name: str) -> Any:
         known = _ALLOWED.get((module.replace("numpy._core", "numpy.core"), name))
         if known is None:
@@ -152,36 +183,24 @@ def load_pickled_bytes(content: bytes, name: str) -> Any:
 
 
 def _load(file: BinaryIO, name: str) -> Any:
-    try:
-        # read Python 2 strings as bytes, which leaves pixels intact
-        return _plain(_Unpickler(_WholeLines(file), encoding="bytes").load())
-    except _Refused as refused:
-        raise UserError(
-            f"{name} {refused}, which no data file needs: none of it was run; "
-            "delete it and download it again from the official source"
-        ) from None
-    except MemoryError:
-        raise out_of_memory(name) from None
-    except Exception:  # a damaged pickle raises nearly anything, from KeyError to struct.error
-        raise UserError(
-            f"{name} is damaged or truncated: delete it and download it again"
-        ) from None
-
-
-def out_of_memory(name: str) -> UserError:
-    """The error for a file that needs more memory than there is, whether damaged or just large."""
-    return UserError(
-        f"{name} needs more memory than this machine has: it is damaged, or too large to read here"
-    )
+    with in_a_sentence(name, REMEDY):
+        try:
+            # read Python 2 strings as bytes, which leaves pixels intact
+            return _plain(_Unpickler(_WholeLines(file), encoding="bytes").load())
+        except _Refused as refused:
+            raise UserError(
+                f"{name} {refused}, which no data file needs: none of it was run; "
+                "delete it and download it again from the official source"
+            ) from None
 
 
 def _plain(root: Any) -> Any:
     """Replaces stand-ins with arrays and bytes keys with text, at any depth."""
     top = [root]
-    waiting: list[list[Any] | dict[Any, Any]] = [top]
+    waiting: list[tuple[int, list[Any] | dict[Any, Any]]] = [(0, top)]
     seen: set[int] = set()
     while waiting:
-        container = waiting.pop()
+        level, container = waiting.pop()
         if id(container) in seen:
             continue
         seen.add(id(container))
@@ -195,7 +214,9 @@ def _plain(root: Any) -> Any:
             if isinstance(value, _Array):
                 container[key] = value.value
             elif isinstance(value, list | dict):
-                waiting.append(value)
+                if level == _MOST_LEVELS:
+                    raise _Refused("holds lists nested too deeply")
+                waiting.append((level + 1, value))
             elif not isinstance(value, _PLAIN):
                 raise _Refused(f"holds a {type(value).__name__}")
     return top[0]

@@ -26,6 +26,7 @@ from tadam.models.modelfile import ModelInfo, load_model
 from tadam.nn.fast import constant_weights
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
+from tadam.system.memory import require_memory
 from tadam.system.progress import Progress
 
 #: Training tasks whose mean vectors are a control.
@@ -131,6 +132,16 @@ def evaluate(
     return replace(result, dataset=data.name, split=split, model=str(model), notes=notes)
 
 
+def check_tasks(sampler: EpisodeSampler, tasks: int) -> None:
+    """Refuses tasks whose rows and probabilities alone do not fit into memory."""
+    images = sampler.way * sampler.shot + sampler.queries
+    require_memory(
+        tasks * (16 * images + 4 * sampler.queries * sampler.way),
+        f"{tasks:,} tasks to evaluate",
+        "ask for fewer",
+    )
+
+
 def evaluate_tasks(
     model: Method,
     sampler: EpisodeSampler,
@@ -154,6 +165,7 @@ def evaluate_tasks(
     """
     if tasks < 1:
         raise UserError(f"an evaluation needs at least 1 task, got {tasks}")
+    check_tasks(sampler, tasks)
     keep_large_blocks()
     started = time.monotonic()
     wanted = tuple(c for c in model.controls() if c != MEAN or training) if controls else ()

@@ -230,6 +230,30 @@ class Method(nn.Module):
         return next(itertools.chain(self.parameters(), self.buffers())).device
 
 
+def check_episode(support: Tensor, labels: Tensor, query: Tensor, way: int) -> None:
+    """Raises a `ValueError` for tensors that are no episode; arguments as for `Method.forward`.
+
+    Labels are looked at on the CPU alone: elsewhere that would wait for the device.
+    """
+    if support.ndim != 5 or query.ndim != 5 or support.shape[2:] != query.shape[2:]:
+        raise ValueError(
+            "support and query must be (T, N, C, H, W) and (T, Q, C, H, W), got "
+            f"{tuple(support.shape)} and {tuple(query.shape)}"
+        )
+    if 0 in support.shape or len(query) != len(support):
+        raise ValueError(f"{tuple(support.shape)} and {tuple(query.shape)} hold no tasks to answer")
+    if labels.shape != support.shape[:2]:
+        raise ValueError(
+            f"labels must be {tuple(support.shape[:2])}, one for each support image, got "
+            f"{tuple(labels.shape)}"
+        )
+    if labels.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    found = [set(task) for task in labels.tolist()]
+    if not all(task == set(range(way)) for task in found):
+        raise ValueError(f"each task needs an image of every class 0 to {way - 1}, and no others")
+
+
 def build_model(config: Config, spec: InputSpec) -> Method:
     """Builds a recipe's model, without its weights."""
     kind: type[Method] = METHODS.find(config.method.name)

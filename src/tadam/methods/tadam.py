@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tadam.config import Config, MethodConfig, OptimiserConfig
 from tadam.errors import UserError
-from tadam.methods.base import InputSpec, Method, Tasks, Update
+from tadam.methods.base import InputSpec, Method, Tasks, Update, check_episode
 from tadam.methods.cotraining import makes_auxiliary_update, makes_few_shot_update
 from tadam.methods.task_description import TaskDescription
 from tadam.metric import ScaledMetric, prototypes
@@ -154,6 +154,7 @@ class Tadam(Method):
         self, support: Tensor, labels: Tensor, query: Tensor, way: int, condition: bool = True
     ) -> Tensor:
         """Logits (T, Q, K); see `Method.forward`. `condition=False` skips the TEN."""
+        check_episode(support, labels, query, way)
         tasks = len(support)
         support, query = support.flatten(0, 1), query.flatten(0, 1)
         film = None

@@ -1,10 +1,13 @@
 """Model files: weights as safetensors, with the recipe and the training data in the metadata.
 
-Nothing is unpickled, and no file is trusted: its claims are compared with the shapes of its tensors
-before any memory is allocated.
+Nothing is unpickled, and no file is trusted: its checksum and every field of its description are
+checked, its claims are compared with the shapes of its tensors before any memory is allocated, and
+weights that are not finite are refused.
 """
 
+import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +22,37 @@ from tadam.errors import RunFailed, UserError
 from tadam.methods.base import InputSpec, Method, build_model
 from tadam.models.find import BEST, find_model
 from tadam.system.files import write_with
+from tadam.system.untrusted_json import (
+    BadJson,
+    FieldCheck,
+    fields,
+    list_of,
+    number,
+    object_of,
+    parse_json,
+    text,
+    whole,
+)
 
 MODEL_FORMAT = 1
 KEY = "tadam"
 CLASSIFIER_KEY = "tadam-classifier"
+CHECKSUM_KEY = "sha256"
 #: Largest side of an image that a model may ask for.
 MOST_PIXELS = 1024
+#: What the description of a model must hold, and what older files may lack.
+_FIELDS: dict[str, FieldCheck] = {
+    "recipe": text,
+    "spec": lambda raw: _spec(raw),
+    "step": whole(),
+    "validation": object_of(number()),
+}
+_NEWER_FIELDS: dict[str, FieldCheck] = {"classes": list_of(text)}
+_SPEC: dict[str, FieldCheck] = {
+    "channels": whole(1, 3),
+    "image_size": whole(16, MOST_PIXELS),
+    "auxiliary_classes": whole(),
+}
 
 
 @dataclass(frozen=True)
@@ -57,26 +85,35 @@ def describe(info: ModelInfo) -> dict[str, Any]:
     }
 
 
-def parse_description(raw: dict[str, Any], path: Path) -> ModelInfo:
-    """Reads what `describe` returned; raises `KeyError` and the like for anything else."""
-    spec = InputSpec(**{k: int(v) for k, v in raw["spec"].items()})
-    config = Config.from_written(raw["recipe"], str(path))
-    if spec.channels not in (1, 3) or not 16 <= spec.image_size <= MOST_PIXELS:
-        raise UserError(f"{path} was not written by tadam: it claims {spec}")
-    classes = tuple(map(str, raw.get("classes", ())))  # absent from older files
-    return ModelInfo(config, spec, int(raw["step"]), raw["validation"], classes)
+def _spec(raw: Any) -> InputSpec:
+    spec = InputSpec(**fields(raw, _SPEC))
+    if asdict(spec) != raw or spec.channels == 2:
+        raise BadJson(f"{raw} is impossible")
+    return spec
+
+
+def parse_description(raw: Any, path: Path) -> ModelInfo:
+    """Reads what `describe` returned; raises `BadJson` or `UserError` for anything else."""
+    said = fields(raw, _FIELDS, _NEWER_FIELDS)
+    config = Config.from_written(said["recipe"], str(path))
+    classes = tuple(said.get("classes", ()))
+    return ModelInfo(config, said["spec"], said["step"], said["validation"], classes)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], info: ModelInfo, **extra: Any) -> None:
     """Writes tensors and their description, whole or not at all; `extra` must be JSON."""
-    text = json.dumps({"format": MODEL_FORMAT, **describe(info), **extra})
+    description = {"format": MODEL_FORMAT, **describe(info), **extra}
     # safetensors stores no strides, so a channels_last weight is saved in plain order
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_tensors(path, plain, {KEY: text})
+    save_tensors(path, plain, KEY, description)
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Writes a safetensors file, whole or not at all."""
+def save_tensors(
+    path: Path, tensors: dict[str, Tensor], key: str, description: dict[str, Any]
+) -> None:
+    """Writes a safetensors file with its description and checksum, whole or not at all."""
+    text = json.dumps(description)
+    metadata = {key: text, CHECKSUM_KEY: checksum(text, tensors)}
 
     def save(temporary: Path) -> None:
         try:
@@ -87,9 +124,18 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
     write_with(path, save)
 
 
+def checksum(text: str, tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of a description and the names, kinds and bytes of the tensors."""
+    digest = hashlib.sha256(text.encode(errors="surrogatepass"))
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """All tensors of a safetensors file, and its metadata."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UserError(f"{path} is a folder: name a file in it")
     try:
         with safe_open(path, framework="pt") as file:
@@ -101,7 +147,7 @@ def open_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise UserError(f"{path} does not exist: check the path") from None
     except PermissionError:
         raise UserError(f"{path} cannot be read: you do not have permission") from None
-    except (SafetensorError, OSError):
+    except (SafetensorError, OSError, ValueError, OverflowError):  # also a NUL in the path
         raise UserError(
             f"{path} is not a complete safetensors file: copy or create it again"
         ) from None
@@ -115,18 +161,42 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], ModelInfo, dict[str, An
             f"{path} is a classifier, not a model: sort images with 'tadam predict {path} FOLDER', "
             f"measure it with 'tadam evaluate {path} FOLDER'"
         )
+    if KEY not in metadata:
+        raise UserError(f"{path} was not written by tadam: its metadata is missing")
     try:
-        raw = json.loads(metadata[KEY])
-        if raw["format"] != MODEL_FORMAT:
-            raise UserError(
-                f"{path} has format {raw['format']}, this tadam reads {MODEL_FORMAT}: upgrade tadam"
-            )
-        info = parse_description(raw, path)
-    except UserError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
-        raise UserError(f"{path} was not written by tadam: its metadata is missing") from None
-    return tensors, info, raw
+        raw = described(metadata, KEY, (MODEL_FORMAT,), path)
+        require_intact(metadata, KEY, tensors, path)
+        return tensors, parse_description(raw, path), raw
+    except BadJson as error:
+        raise UserError(
+            f"{path} was not written by tadam, or is damaged ({error}): copy or create it again"
+        ) from None
+
+
+def described(
+    metadata: dict[str, str], key: str, versions: tuple[int, ...], path: Path
+) -> dict[str, Any]:
+    """The description that a file has under `key`, of a version that we read, the last or older."""
+    raw = parse_json(metadata[key])
+    if not isinstance(raw, dict) or "format" not in raw:
+        raise BadJson("it has no 'format'")
+    if raw["format"] not in versions:
+        raise UserError(
+            f"{path} has format {str(raw['format'])[:20]}, this tadam reads {versions[-1]}: "
+            "upgrade tadam"
+        )
+    return raw
+
+
+def require_intact(
+    metadata: dict[str, str], key: str, tensors: dict[str, Tensor], path: Path
+) -> None:
+    """Refuses a file whose checksum does not match; files of 0.1.0 may have none."""
+    stored = metadata.get(CHECKSUM_KEY)
+    if stored is not None and stored != checksum(metadata[key], tensors):
+        raise UserError(
+            f"{path} has been changed since it was written: its checksum does not match"
+        )
 
 
 def save_model(path: Path, model: Method, info: ModelInfo) -> None:
@@ -189,7 +259,7 @@ def assemble(tensors: dict[str, Tensor], info: ModelInfo, path: Path) -> Method:
 
 
 def check_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
-    """Refuses tensors unless their names, shapes and types are the expected ones."""
+    """Refuses tensors unless names, shapes and types are the expected ones and numbers can be."""
     for name in sorted(expected.keys() | tensors.keys()):
         found, wanted = _kind(tensors.get(name)), _kind(expected.get(name))
         if found != wanted:
@@ -197,6 +267,18 @@ def check_fit(tensors: dict[str, Tensor], expected: dict[str, Tensor], path: Pat
                 f"{path} does not fit the architecture it names: tensor {name} is {found}, "
                 f"expected {wanted}"
             )
+        check_numbers(name, tensors[name], path)
+
+
+def check_numbers(name: str, tensor: Tensor, path: Path) -> None:
+    """Refuses a tensor with NaN or infinity in it, and a spread that is not one."""
+    if tensor.is_floating_point() and not tensor.isfinite().all():
+        raise UserError(f"{path} is damaged: tensor {name} holds NaN or infinity; make it again")
+    too_low = (name.endswith("pixel_std") and bool((tensor <= 0).any())) or (
+        name.endswith("running_var") and bool((tensor < 0).any())
+    )
+    if too_low:
+        raise UserError(f"{path} is damaged: tensor {name} is too low; make it again")
 
 
 def _kind(tensor: Tensor | None) -> str:

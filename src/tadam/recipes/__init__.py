@@ -39,6 +39,8 @@ class _RecipeFile:
             raise UserError(
                 f"{self.source} is not a text file: a recipe is TOML in UTF-8"
             ) from None
+        except OSError as error:
+            raise UserError(f"{self.source} cannot be read ({error.strerror}): check it") from None
 
 
 def recipe_names() -> list[str]:

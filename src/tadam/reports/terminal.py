@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from tadam.distributed.jobs import Watcher
 from tadam.evaluation.conditioning import CONTROL_NAMES
 from tadam.system.torchrun import place
+from tadam.system.untrusted_text import printable_lines
 
 if TYPE_CHECKING:
     from tadam.evaluation.tasks import Evaluation
@@ -21,10 +23,20 @@ if TYPE_CHECKING:
 #: No markup, no emoji: a path or a class may be called "[red]" or ":dog:".
 #: Under torchrun every process runs the same command, and only the first one prints ...
 _quiet = place().rank > 0
-out = Console(highlight=False, markup=False, emoji=False, quiet=_quiet)
-err = Console(stderr=True, highlight=False, markup=False, emoji=False, quiet=_quiet)
+_plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+
+
+class SafeConsole(Console):
+    """A console that no text can control: whatever is printed, ESC shows as `\\x1b`."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable_lines(text), **options)
+
+
+out = SafeConsole(**_plain, quiet=_quiet)
+err = SafeConsole(**_plain, stderr=True, quiet=_quiet)
 #: ... except about what happens to one process alone.
-alarm = Console(stderr=True, highlight=False, markup=False, emoji=False)
+alarm = SafeConsole(**_plain, stderr=True)
 
 
 @contextmanager

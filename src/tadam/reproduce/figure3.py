@@ -17,6 +17,7 @@ from tadam.reproduce.published import seen
 from tadam.reproduce.runs import stored_runs
 from tadam.reproduce.table_files import write_rows
 from tadam.system.files import write_text
+from tadam.system.untrusted_json import parse_json
 from tadam.training.run_folder import check_results
 
 FIGURE3_COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")
@@ -61,7 +62,7 @@ class Figure3:
 def load_figure3(path: Path) -> Figure3:
     """Reads what `to_json` returned."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = parse_json(path.read_bytes())
         models = [
             Multipliers(
                 one["model"],
@@ -71,7 +72,7 @@ def load_figure3(path: Path) -> Figure3:
             for one in stored["models"]
         ]
         return Figure3(stored["dataset"], tuple(models))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError):
         raise UserError(f"{path} was not written by tadam reproduce figure3: remove it") from None
 
 

@@ -13,6 +13,7 @@ from tadam.reports.figure import available, new_figure, save_png
 from tadam.reproduce.lemma1 import Lemma1Result, lemma1
 from tadam.reproduce.table_files import write_rows
 from tadam.system.files import write_text
+from tadam.system.untrusted_json import parse_json
 from tadam.training.run_folder import check_results
 
 JSON = "lemma1.json"
@@ -69,11 +70,11 @@ def reproduce_lemma1(
 def load_lemma1(path: Path) -> list[Lemma1Result]:
     """Reads what `write_lemma1` wrote."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = parse_json(path.read_bytes())
         results = [Lemma1Result(**_with_tuples(one)) for one in raw]
         if not all(map(lemma1_rows, results)):
             raise ValueError("no alphas")
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, OverflowError, TypeError, AttributeError):
         raise UserError(f"{path} is damaged: remove it and reproduce lemma1 again") from None
     return results
 

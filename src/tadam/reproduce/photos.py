@@ -7,6 +7,7 @@ embeddings. Where a folder has classes that a task leaves out, their photos meas
 """
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -112,6 +113,7 @@ def compare_photos(
     if not todo:
         raise UserError("no task fits these photos: give more photos of each class")
     cells = []
+    warnings.filterwarnings("ignore", module="sklearn")  # few images of many classes are our point
     for number, (source, z, labels, way, shot) in enumerate(todo, start=1):
         count = max(3, round(effort * _CLASSES_IN_ALL / way))
         cells.append(_cell(Path(source).name, z, labels, way, shot, count, seed))

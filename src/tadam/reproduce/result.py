@@ -10,6 +10,7 @@ from tadam.errors import UserError
 from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import CURVES, Cell, Request
 from tadam.system.files import write_text
+from tadam.system.untrusted_json import parse_json
 
 _RESULT = "result.json"
 
@@ -87,8 +88,8 @@ def load_result(folder: Path) -> RunResult | None:
     if not path.exists():
         return None
     try:
-        return RunResult.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, KeyError, AttributeError):
+        return RunResult.from_json(parse_json(path.read_bytes()))
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError):
         raise UserError(
             f"{path} was not written by this version of tadam: choose another `out`"
         ) from None

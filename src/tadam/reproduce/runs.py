@@ -21,6 +21,7 @@ from tadam.reproduce.result import RunResult, command_line, load_result, save_re
 from tadam.system.device import choose_device
 from tadam.system.files import write_text
 from tadam.system.machine import machine
+from tadam.system.untrusted_json import parse_json
 from tadam.training.run import Reporter, TrainingResult, check_recipe, check_run_folder, train
 from tadam.training.run_folder import check_folder, check_results
 
@@ -112,13 +113,13 @@ def _check_shared(folder: Path, request: Request) -> None:
         check_results(folder.parent, folder.name)
         return
     try:
-        theirs = json.loads(path.read_text(encoding="utf-8"))
+        theirs = parse_json(path.read_bytes())
         differing = [
             f"{key}: {_text(mine)} here, {_text(theirs[key])} there"
             for key, mine in _shared(request).items()
             if mine != theirs[key]
         ]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, OverflowError, TypeError, KeyError):
         raise UserError(f"{path} is damaged: choose another `out`") from None
     if differing:
         raise UserError(

@@ -1,6 +1,5 @@
 """Published numbers and our own side by side: rows with runs, means and intervals."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from tadam.errors import UserError
 from tadam.reproduce.experiments import CURVES, TITLES, Cell, Request
 from tadam.reproduce.published import published
 from tadam.reproduce.result import RunResult
+from tadam.system.untrusted_json import parse_json
 
 #: 97.5% quantiles of Student's t for 1, 2, ... degrees of freedom.
 _T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
@@ -168,12 +168,12 @@ def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable
 def load_table(path: Path) -> ResultTable:
     """Reads what `to_json` returned."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = parse_json(path.read_bytes())
         cells = [Cell(row["row"], row["shot"], row["train_way"]) for row in stored["rows"]]
         runs = [RunResult.from_json(run) for row in stored["rows"] for run in row["runs"]]
         head = (stored["experiment"], stored["dataset"], stored["preset"])
         return _table(*head, tuple(stored["changes"]), cells, runs)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError):
         raise UserError(f"{path} is not a table that tadam reproduce wrote") from None
 
 

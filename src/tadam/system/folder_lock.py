@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tadam.errors import RunFailed, UserError
+from tadam.system.files import make_folder, not_written
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def locked(lock: Path, folder: Path, wait: float = 0.0, keep: bool = False) -> I
         keep: Keep the lock file when the block ends.
     """
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(lock.parent)
     except OSError as error:
         raise UserError(
             f"{lock.parent} cannot be created ({error.strerror}): choose another folder"
@@ -30,12 +31,17 @@ def locked(lock: Path, folder: Path, wait: float = 0.0, keep: bool = False) -> I
     try:
         held = FileLock(lock).acquire(timeout=wait)
     except Timeout:
-        holder = lock.read_text(encoding="utf-8") or "another process"
+        holder = "another process"
+        with suppress(OSError):
+            holder = lock.read_text(encoding="utf-8", errors="replace")[:200] or holder
         raise RunFailed(
             f"{holder} is still writing to {folder}: wait for it to finish, or stop it"
         ) from None
+    except OSError as error:
+        raise not_written(lock, error) from None
     with held:
-        lock.write_text(f"process {os.getpid()} on {socket.gethostname()}", "utf-8")
+        with suppress(OSError):  # a full disk, which what is written next will report
+            lock.write_text(f"process {os.getpid()} on {socket.gethostname()}", "utf-8")
         try:
             yield
         finally:

@@ -4,6 +4,8 @@ Tasks, augmentation and schedules follow from the step number, so the state is j
 batch-norm statistics, optimiser state and a few counters.
 """
 
+import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,10 +14,14 @@ import torch
 from torch import Tensor
 
 from tadam.errors import UserError
-from tadam.models.modelfile import ModelInfo, read_tensors, write_tensors
+from tadam.models.modelfile import ModelInfo, check_numbers, read_tensors, write_tensors
+from tadam.system.files import write_with
+from tadam.system.untrusted_json import BadJson, FieldCheck, fields, flag, number, whole
 from tadam.training.trainer import Trainer
 
 LAST = "last.safetensors"
+#: The checkpoint before the last one, should that one be damaged.
+PREVIOUS = "previous.safetensors"
 
 
 @dataclass
@@ -41,9 +47,56 @@ class Counters:
     seconds: float = 0.0
 
 
+_COUNTERS: dict[str, FieldCheck] = {
+    "step": whole(),
+    "best_accuracy": number(-1, 1),
+    "best_ci95": number(0),
+    "best_step": whole(),
+    "stale": whole(),
+    "stopped_early": flag,
+    "seconds": number(0),
+}
+
+
 def save_state(path: Path, trainer: Trainer, counters: Counters, info: ModelInfo) -> None:
-    """Writes the training state."""
+    """Writes the training state; the one that was there stays beside it as `PREVIOUS`."""
+    if path.exists():
+        write_with(path.with_name(PREVIOUS), lambda temporary: _duplicate(path, temporary))
     write_tensors(path, _tensors(trainer), info, counters=asdict(counters))
+
+
+def _duplicate(path: Path, copy: Path) -> None:
+    """A second name for a file, or a copy where the file system has no links."""
+    copy.unlink()
+    try:
+        os.link(path, copy)
+    except OSError:
+        shutil.copyfile(path, copy)
+
+
+def load_last(folder: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Counters | None:
+    """Restores the last training state in a run folder; None if there is none.
+
+    If it is damaged, the error names the one before it, which is read once the last one is gone.
+    """
+    last, previous = folder / LAST, folder / PREVIOUS
+    if not last.exists():
+        return load_state(previous, trainer, classes) if previous.exists() else None
+    try:
+        return load_state(last, trainer, classes)
+    except UserError as error:
+        if not previous.exists() or not _is_intact(previous):
+            raise
+        raise UserError(
+            f"{error}; to resume from the checkpoint before it, {previous}, delete {last}"
+        ) from None
+
+
+def _is_intact(path: Path) -> bool:
+    try:
+        return "counters" in read_tensors(path)[2]
+    except UserError:
+        return False
 
 
 def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Counters:
@@ -67,13 +120,18 @@ def load_state(path: Path, trainer: Trainer, classes: Sequence[str] = ()) -> Cou
     tensors = {n: t for n, t in tensors.items() if n in current or not n.startswith("auxiliary.")}
     if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in current.items()}:
         raise UserError(f"{path} holds the state of another architecture: choose another `out`")
+    try:
+        counters = Counters(**fields(raw["counters"], _COUNTERS))
+    except BadJson as error:
+        raise UserError(
+            f"{path} holds a damaged training state ({error}): choose another `out`"
+        ) from None
+    for name in current:
+        check_numbers(name, tensors[name], path)
     with torch.no_grad():
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
-    try:
-        return Counters(**raw["counters"])
-    except TypeError:
-        raise UserError(f"{path} holds a damaged training state: choose another `out`") from None
+    return counters
 
 
 def share_state(trainer: Trainer, counters: Counters) -> Counters:

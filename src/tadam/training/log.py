@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tadam.errors import UserError
-from tadam.system.files import write_text
+from tadam.system.files import not_written, write_text
+from tadam.system.untrusted_json import BadJson, fields, parse_json, whole
 
 LOG = "log.jsonl"
 
@@ -19,9 +20,10 @@ class RunLog:
 
     def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
         self._path = folder / LOG
+        kept = []
         if self._path.exists():
             kept = [r for r in read_log(folder) if r["step"] <= step]
-            write_text(self._path, "".join(json.dumps(r) + "\n" for r in kept))
+        write_text(self._path, "".join(json.dumps(r) + "\n" for r in kept))
         self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
         self._board = None
         if tensorboard:
@@ -29,30 +31,40 @@ class RunLog:
 
     def write(self, record: dict[str, Any]) -> None:
         """Adds a record; it must have a `step`."""
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise not_written(self._path, error) from None
         if self._board is not None:
             for name, value in record.items():
                 if isinstance(value, int | float) and name != "step":
                     self._board.add_scalar(name, value, record["step"])
 
+    def sync(self) -> None:
+        """Waits until the records so far would survive a power cut."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise not_written(self._path, error) from None
+
     def close(self) -> None:
-        os.fsync(self._file.fileno())
+        self.sync()
         self._file.close()
         if self._board is not None:
             self._board.close()
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """All complete records of a run's log; a line cut short by a crash is skipped."""
+    """All complete records of a run's log; damaged lines, or one that a crash cut, are skipped."""
     records = []
     for line in (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
+            record = parse_json(line)
+            fields(record, {"step": whole()})
+        except BadJson:
             continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            records.append(record)
+        records.append(record)
     return records
 
 

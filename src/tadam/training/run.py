@@ -13,17 +13,17 @@ from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
 from tadam.errors import Interrupted, RunFailed, UserError
-from tadam.evaluation.tasks import Evaluation, evaluate_tasks
+from tadam.evaluation.tasks import Evaluation, check_tasks, evaluate_tasks
 from tadam.methods.base import InputSpec, build_model
 from tadam.models.find import BEST
 from tadam.models.modelfile import ModelInfo, save_model
 from tadam.recipes import resolve
 from tadam.system.allocator import keep_large_blocks
 from tadam.system.device import choose_device
-from tadam.system.files import is_left_over, write_text
+from tadam.system.files import is_left_over, make_folder, write_text
 from tadam.system.folder_lock import locked
 from tadam.system.interruption import interruption
-from tadam.training.checkpoint import LAST, Counters, load_state, save_state, share_state
+from tadam.training.checkpoint import LAST, Counters, load_last, save_state, share_state
 from tadam.training.log import LOG, RunLog, require_tensorboard
 from tadam.training.run_folder import check_folder
 from tadam.training.schedule import validates_after
@@ -148,6 +148,7 @@ class _Run:
             source=f"the val split of {config.data.name}",
             within_family=config.episode.within_family,
         )
+        check_tasks(self.validation, validation.tasks)
         self.counters = Counters()
 
     def run(self, resume: bool) -> TrainingResult:
@@ -184,14 +185,14 @@ class _Run:
         for path in self.folder.iterdir():
             if is_left_over(path):  # by a killed run: we hold the lock
                 path.unlink()
-        if last.exists():
-            self.counters = load_state(last, self.trainer, self.classes)
+        if saved := load_last(self.folder, self.trainer, self.classes):
+            self.counters = saved
             if self.counters.best_step and not (self.folder / BEST).is_file():
                 raise UserError(f"{self.folder / BEST} is gone: put it back, or start a new run")
         elif (self.folder / BEST).exists():
             raise UserError(f"{last} is gone: put it back, or start a new run with another `out`")
         else:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             if not (self.folder / RECIPE).exists():  # an existing one was found to be the same
                 write_text(self.folder / RECIPE, self.config.to_toml())
         return RunLog(self.folder, self.counters.step, self.config.run.tensorboard)
@@ -224,6 +225,8 @@ class _Run:
                 self._validate(log)
                 window = Window()  # validation time is not training time
             if checkpoint or stop:
+                if log:
+                    log.sync()  # a checkpoint must not know more than the log
                 self._save_state()
             if stop and not done:
                 raise Interrupted(

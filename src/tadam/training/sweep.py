@@ -12,6 +12,7 @@ from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import UserError
 from tadam.recipes import resolve
 from tadam.system.files import write_text
+from tadam.system.untrusted_json import parse_json
 from tadam.training.run import Reporter, check_recipe, train
 from tadam.training.run_folder import check_folder
 
@@ -193,8 +194,8 @@ def _found(folder: Path) -> list[float]:
     if not path.exists():
         return []
     try:
-        alphas = [float(point["alpha"]) for point in json.loads(path.read_bytes())["points"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        alphas = [float(point["alpha"]) for point in parse_json(path.read_bytes())["points"]]
+    except (OSError, ValueError, OverflowError, KeyError, TypeError):
         alphas = [math.nan]
     if not all(map(_fits, alphas)) or len(set(map(_name, alphas))) < len(alphas):
         raise UserError(

@@ -24,10 +24,13 @@ from tadam.distributed.ranks import ALONE, Logits, Ranks, without_averaging
 from tadam.methods.base import Method, Update
 from tadam.nn.fast import constant_weights
 from tadam.system.device import images_fit, to_device
+from tadam.system.memory import require_memory
 from tadam.training.optimiser import clip_gradients, make_optimiser, take_step
 from tadam.training.pieces import Piece, Pieces
 from tadam.training.schedule import learning_rate_factor
 
+#: What is kept of each task while a step plans its work.
+_PIECE_BYTES = 200
 #: Inputs of a forward pass, and the true class of each image that it classifies.
 Batch = tuple[tuple[Any, ...], Indices]
 
@@ -45,6 +48,26 @@ class StepResult:
 
     numbers: dict[str, Tensor]
     images: int
+
+
+def _require_room(config: Config, model: Method, store: ImageStore, ranks: Ranks) -> None:
+    """Refuses batches whose images alone, as bytes and floats, do not fit into memory."""
+    episode = config.episode
+    by_task = config.backbone.statistics == "task"
+    together = 1 if by_task else -(-episode.tasks // ranks.size)  # tasks in a forward pass
+    images = together * (episode.way * episode.shot + episode.queries)
+    pixels = 5 * store.channels * store.image_size**2
+    require_memory(
+        images * pixels + _PIECE_BYTES * episode.tasks,
+        f"{episode.tasks:,} tasks of {episode.way} x {episode.shot} + {episode.queries} images",
+        "lower episode.tasks, episode.queries or data.image_size",
+    )
+    for update in model.updates(config):
+        require_memory(
+            update.images * pixels // ranks.size,
+            f"{update.name} batches of {update.images:,} images",
+            f"lower {update.name}.batch_size",
+        )
 
 
 class Trainer:
@@ -67,6 +90,7 @@ class Trainer:
         ranks: Ranks = ALONE,
     ) -> None:
         episode = config.episode
+        _require_room(config, model, store, ranks)
         self.config, self.store, self.device, self.ranks = config, store, device, ranks
         self.model = model.to(device).train()
         self.updates = self.model.updates(config)
