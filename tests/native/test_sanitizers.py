@@ -74,7 +74,7 @@ def test_no_kernel_leaves_its_memory(kind: Any, tmp_path: Path) -> None:
     program = built(kind, tmp_path)
     assert complaint(program) is None
 
-    @settings(max_examples=6)
+    @settings(max_examples=3)
     @given(st.lists(SHAPES, min_size=10, max_size=20))
     def whatever_the_shape(shapes: list[tuple[str, tuple[int, ...]]]) -> None:
         assert complaint(program, shapes) is None
