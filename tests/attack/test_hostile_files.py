@@ -103,7 +103,8 @@ def test_a_classifier_needs_two_classes_and_a_threshold_that_is_a_number(
         (("classes",), ["c0"], "at least two"),
         (("classes",), [], "at least two"),
         (("reject_threshold",), 10**400, "is not a number"),
-        (("trained_alpha",), 0, "is not a number"),
+        (("metric", "power"), 0, "is not a number"),
+        (("expected", "caught"), 1.5, "is not a number"),
     ):
         path = copied(classifier, tmp_path)
         rewrite(path, setting(place, value))
@@ -112,10 +113,10 @@ def test_a_classifier_needs_two_classes_and_a_threshold_that_is_a_number(
 
 def test_numbers_that_are_none_are_refused_at_load(classifier: Path, tmp_path: Path) -> None:
     for name, value in (
-        ("prototypes", math.nan),
-        ("prototypes", math.inf),
-        ("alpha", math.nan),
-        ("alpha", math.inf),
+        ("metric.background", math.nan),
+        ("metric.background", math.inf),
+        ("metric.alpha", math.nan),
+        ("metric.alpha", math.inf),
         ("pixel_std", math.nan),
         ("pixel_std", 0.0),
         ("pixel_std", -1.0),
@@ -243,7 +244,7 @@ def test_a_hostile_classifier_is_a_sentence_for_every_command(
         {"text": DEEP},
         {"change": setting(("classes",), ["c0"])},
         {"change": setting(("reject_threshold",), 10**400)},
-        {"tensors": poisoned("prototypes", math.nan)},
+        {"tensors": poisoned("metric.background", math.nan)},
     ]
     for number, change in enumerate(changes):
         path = rewrite(copied(classifier, tmp_path / f"{number}.tadam"), **change)
