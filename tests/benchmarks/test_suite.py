@@ -143,7 +143,7 @@ def test_the_loop_is_conditioned_and_folding_does_not_change_it() -> None:
     setup = replace(TINY, classes=3, width=16)
     one, many = prediction.looped(setup), prediction.batched(setup)
     assert abs(one - many[: len(one)]).max() < 1e-4
-    film, _ = prediction._conditioned(setup)
+    film = prediction._conditioned(setup)
     assert film is not None
     assert max(float((layer[0] - 1).abs().max()) for layer in film if layer) > 0.01
     assert many.max() - many.min() > 0.01

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from tadam import FewShotClassifier, RunFailed, UserError
-from tadam.classify.thumbnails import THUMBNAIL_SIDE
+from tadam.classify.thumbnails import REPORT_SIDE, THUMBNAIL_SIDE
 from tadam.models.modelfile import save_model
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0
@@ -201,10 +201,11 @@ def test_thumbnails_are_small_jpegs_and_few_for_each_class() -> None:
     classifier = FewShotClassifier(Colours()).fit(images, labels)
     assert [len(some) for some in classifier.support_thumbnails_] == [8, 8]
     predictions = classifier.classify(images[:2], thumbnails=True)
-    for jpeg in (classifier.support_thumbnails_[0][0], predictions[0].thumbnail):
+    kept = (classifier.support_thumbnails_[0][0], THUMBNAIL_SIDE)
+    for jpeg, side in (kept, (predictions[0].thumbnail, REPORT_SIDE)):
         assert jpeg is not None
         with Image.open(io.BytesIO(jpeg)) as image:
-            assert (image.format, image.size) == ("JPEG", (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+            assert (image.format, image.size) == ("JPEG", (side, side))
 
 
 def test_what_is_no_image_is_one_sentence() -> None:

@@ -22,6 +22,7 @@ from PIL import Image
 from tadam.benchmarks.results import TIMES, Measurement
 from tadam.benchmarks.targets import PHOTOS_BUSY, PHOTOS_LOOP, PHOTOS_READING
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
+from tadam.classify.adaptive_metric import POWER
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.inference import reader_of
 from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0, FrozenConv
@@ -90,7 +91,7 @@ def read_only(folder: Path) -> int:
 
 
 @cache
-def _runtime(folder: Path, threads: int) -> tuple[object, npt.NDArray[np.float32], float]:
+def _runtime(folder: Path, threads: int) -> tuple[object, dict[str, npt.NDArray[np.float32]]]:
     import onnxruntime
 
     from tadam.nn.onnx_graph import efficientnet_graph
@@ -99,14 +100,13 @@ def _runtime(folder: Path, threads: int) -> tuple[object, npt.NDArray[np.float32
     options.intra_op_num_threads = threads
     content = efficientnet_graph(_network()).SerializeToString()
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    predictor = _fitted(folder).predictor_
-    c = predictor.metric.weight.numpy()
-    return session, c / np.linalg.norm(c, axis=1, keepdims=True), predictor.metric.alpha.item()
+    metric = _fitted(folder).predictor_.metric
+    return session, {name: tensor.numpy() for name, tensor in metric.state_dict().items()}
 
 
 def loop(folder: Path, threads: int) -> str:
-    """The loop: open, crop, scale, normalise, a batch at a time; then the nearest prototype."""
-    session, c, alpha = _runtime(folder, threads)
+    """The loop: open, crop, scale, normalise, a batch at a time; then the metric."""
+    session, metric = _runtime(folder, threads)
     files, size, parts = _files(folder), _network().image_size, []
     for start in range(0, len(files), _LOOP_BATCH):
         batch = []
@@ -121,8 +121,9 @@ def loop(folder: Path, threads: int) -> str:
             batch.append((np.asarray(scaled, np.float32) - 127) / 128)
         x = np.ascontiguousarray(np.stack(batch).transpose(0, 3, 1, 2))
         z = session.run(None, {"images": x})[0]  # type: ignore[attr-defined]
-        z /= np.linalg.norm(z, axis=1, keepdims=True)
-        logits = 2 * alpha * (z @ c.T)
+        y = np.maximum(z, 0) ** POWER - metric["centre"]
+        y = y / np.linalg.norm(y, axis=1, keepdims=True) - metric["shift"]
+        logits = metric["alpha"] * (y @ metric["weight"].T + metric["bias"])
         e = np.exp(logits - logits.max(axis=1, keepdims=True))
         parts.append(e / e.sum(axis=1, keepdims=True))
     return _as_csv([str(file) for file in files], np.concatenate(parts))

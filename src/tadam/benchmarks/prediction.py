@@ -17,7 +17,6 @@ from tadam.classify.classifier import FewShotClassifier
 from tadam.data.decode import Pixels
 from tadam.errors import RunFailed
 from tadam.methods.tadam import Tadam
-from tadam.metric import prototypes
 from tadam.nn.conv_unit import initialise_convolutions
 from tadam.nn.film import Film
 from tadam.system.allocator import keep_large_blocks
@@ -63,29 +62,26 @@ def _tensor(images: Pixels) -> Tensor:
 @cache
 def _fitted(setup: Setup) -> FewShotClassifier:
     task = _task(setup)
-    alpha = task.model.metric.alpha.item()  # the trained alpha, which the loop uses too
-    return FewShotClassifier(task.model, alpha=alpha).fit(task.support, task.labels)
+    return FewShotClassifier(task.model).fit(task.support, task.labels)
 
 
 @cache
 @torch.inference_mode()
-def _conditioned(setup: Setup) -> tuple[Film | None, Tensor]:
-    """FiLM and prototypes, (1, K, D), of the unfolded model."""
+def _conditioned(setup: Setup) -> Film | None:
+    """The task's FiLM, for the unfolded model."""
     task = _task(setup)
     labels, support = torch.from_numpy(task.labels)[None], _tensor(task.support)
-    film = task.model.film_from(task.model.embed(support)[None], labels, setup.classes)
-    z = task.model.embed(support, film)
-    return film, prototypes(z[None], labels, setup.classes)
+    return task.model.film_from(task.model.embed(support)[None], labels, setup.classes)
 
 
 @torch.inference_mode()
 def looped(setup: Setup) -> _Probabilities:
     """Probabilities of a few images, (n, K), one by one; like those below, runs in a worker."""
-    model, (film, c) = _task(setup).model, _conditioned(setup)
-    rows = []
+    model, film = _task(setup).model, _conditioned(setup)
+    metric, rows = _fitted(setup).predictor_.metric, []
     for image in _task(setup).images[:_LOOPED]:
         z = model.embed(_tensor(image[None]), film)
-        rows.append(model.metric(z[None], c)[0].softmax(dim=1))
+        rows.append(metric.probabilities(z))
     return torch.cat(rows).numpy()
 
 
@@ -114,7 +110,7 @@ def fit_seconds(setup: Setup, seconds: float) -> float:
 @torch.inference_mode()
 def pass_seconds(setup: Setup, seconds: float) -> float:
     """Time to pass the support set through the conditioned model, all at once."""
-    task, (film, _) = _task(setup), _conditioned(setup)
+    task, film = _task(setup), _conditioned(setup)
     support = _tensor(task.support)
     return shortest(lambda t: task.model.embed(support, film), seconds)
 

@@ -84,8 +84,8 @@ def _classes(raw: Any) -> npt.NDArray[Any]:
         raise BadJson("they must be text or numbers")
     try:
         classes = class_array(plain_labels(raw, len(raw)))
-    except UserError as error:
-        raise BadJson(str(error)) from None
+    except UserError:  # its sentence shows the labels, which may be long
+        raise BadJson("they must be all text or all numbers") from None
     if classes.tolist() != raw:
         raise BadJson("they are not sorted")
     return classes

@@ -28,6 +28,7 @@ from tadam.data.encoded import Encoded
 from tadam.data.folder import image_files
 from tadam.data.photo_zip import zipped_photos
 from tadam.errors import UserError
+from tadam.system.allocator import return_large_blocks
 from tadam.system.progress import Progress
 
 #: Images per batch: this many, or more if they are small, up to so many pixels.
@@ -190,6 +191,7 @@ class Reader:
             problems: Gets a sentence for each image that is broken; without it the first such
                 sentence is raised.
         """
+        return_large_blocks()
         most = max(READ_AT_ONCE, _PIXELS_AT_ONCE // self.size**2)
         threads = torch.get_num_threads()
         size = threads if self.network else min(os.cpu_count() or 1, _MOST_THREADS)

@@ -157,8 +157,11 @@ _one_thread = ThreadPoolExecutor(1)
 
 
 def within(cost: int, work: Callable[[], T]) -> T:
-    """The result of `work`, which takes `cost` bytes, once there is enough memory for it."""
-    with taken(cost):
+    """The result of `work`, which takes `cost` bytes, once there is enough memory for it.
+
+    A large image waits for all of it, as others leave memory behind that is only given back later.
+    """
+    with taken(cost if cost <= 2 * _LARGE_COST else MAX_MEMORY):
         if cost <= _LARGE_COST:
             return work()
         try:
