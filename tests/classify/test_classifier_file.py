@@ -18,6 +18,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from tadam import FewShotClassifier, UserError
+from tadam.classify.metric_fit import fit_metric
 from tadam.models.modelfile import checksum, open_tensors, save_model
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.pixels import RawPixels
@@ -352,3 +353,28 @@ def test_a_false_claim_of_a_huge_part_that_is_not_in_the_file_costs_nothing(save
 
     loaded = FewShotClassifier.load(forged(saved, change))
     assert loaded.predict_proba(QUERIES).shape == (12, 3)
+
+
+def test_a_file_of_version_0_1_gets_its_metric_from_the_embeddings_it_holds(
+    fitted: FewShotClassifier, saved: Path
+) -> None:
+    def as_it_was(tensors: dict[str, Tensor], raw: dict[str, Any]) -> None:
+        for name in [n for n in tensors if n.startswith("predictor.metric.")]:
+            del tensors[name]
+        tensors["predictor.prototypes"] = torch.zeros(3, tensors["support.embeddings"].shape[1])
+        tensors["predictor.alpha"] = torch.tensor(4.0)
+        del raw["metric"], raw["expected"], raw["parameters"]["image_size"]
+        raw.update(format=1, distance="cosine", trained_alpha=2.0, reject_threshold=0.3)
+        raw["parameters"].update(alpha=7.0)
+
+    old = FewShotClassifier.load(forged(saved, as_it_was))
+    z, labels = (torch.from_numpy(a) for a in (fitted.support_embeddings_, fitted.support_labels_))
+    metric, expected = fit_metric(z, labels, 3)
+    queries = torch.from_numpy(np.stack([p.embedding for p in fitted.classify(QUERIES)]))
+    np.testing.assert_allclose(
+        old.predict_proba(QUERIES), metric.probabilities(queries).numpy(), atol=1e-5
+    )
+    assert (old.reject_threshold_, old.alpha, old.expected_) == (1.0, None, expected)
+    old.save(saved)
+    again = FewShotClassifier.load(saved)
+    assert (again.predict_proba(QUERIES) == old.predict_proba(QUERIES)).all()
