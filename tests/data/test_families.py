@@ -109,7 +109,7 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_nested_folders_are_families(pictures: Path) -> None:
+def test_family_folders_are_families(pictures: Path) -> None:
     (pictures / "splits.toml").write_text(
         'train = ["pets/cat", "pets/dog", "cars/van"]\nval = ["pets/rat"]\n'
         'test = ["cars/bus", "cars/jeep"]\n'
@@ -122,14 +122,14 @@ def test_nested_folders_are_families(pictures: Path) -> None:
     assert verify(f"families:{pictures}") == []
 
 
-def test_nested_folders_without_a_split_file_are_split_by_the_seed(pictures: Path) -> None:
+def test_family_folders_without_a_split_file_are_split_by_the_seed(pictures: Path) -> None:
     stores = load_splits(DataConfig(f"families:{pictures}", image_size=16))
     names = [name for store in stores.values() for name in store.class_names]
     assert sorted(names) == sorted({*names})
     assert len(names) == 6
 
 
-def test_mistakes_with_nested_folders_are_one_sentence(
+def test_mistakes_with_family_folders_are_one_sentence(
     pictures: Path, tmp_path: Path, tadam: CommandLine
 ) -> None:
     for name, words in [

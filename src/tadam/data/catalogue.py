@@ -11,9 +11,9 @@ from tadam.data.cache import CacheWarning
 from tadam.data.cifar100 import CIFAR_FS, FC100
 from tadam.data.cub import CUB
 from tadam.data.download import fetch
+from tadam.data.family_folder import FAMILIES_PREFIX, family_folder_source
 from tadam.data.folder import FOLDER_PREFIX, folder_source
 from tadam.data.mini_imagenet import MINI_IMAGENET
-from tadam.data.nested_folder import FAMILIES_PREFIX, nested_folder_source
 from tadam.data.omniglot import OMNIGLOT, OMNIGLOT_ROTATED
 from tadam.data.shapes_source import SHAPES
 from tadam.data.source import SPLITS, Source
@@ -33,7 +33,7 @@ SOURCES = (
     OMNIGLOT,
     OMNIGLOT_ROTATED,
     folder_source("folder:PATH"),
-    nested_folder_source("families:PATH"),
+    family_folder_source("families:PATH"),
 )
 #: Takes a title and opens a progress bar.
 Bar = Callable[[str], AbstractContextManager[Progress]]
@@ -49,7 +49,7 @@ def find_source(name: str) -> Source:
     if name.startswith(FOLDER_PREFIX):
         return folder_source(name)
     if name.startswith(FAMILIES_PREFIX):
-        return nested_folder_source(name)
+        return family_folder_source(name)
     for source in SOURCES:
         if source.name == name:
             return source

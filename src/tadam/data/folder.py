@@ -5,7 +5,7 @@ it exists, else from a seed: 64/16/20 percent, but at least 5 classes (or a thir
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -209,9 +209,38 @@ def folder_source(name: str) -> Source:
     def load(root: Path, config: DataConfig, progress: Progress | None) -> dict[str, ImageStore]:
         return load_folder(folder, config.image_size, config.split_seed, progress)
 
+    return own_images_source(
+        name,
+        "your own images, one sub-folder per class",
+        "put each class's images in a sub-folder of PATH",
+        folder,
+        class_files,
+        load,
+    )
+
+
+def own_images_source(
+    name: str,
+    summary: str,
+    layout: str,
+    folder: Path,
+    files: Callable[[Path], dict[str, list[Path]]],
+    load: Callable[[Path, DataConfig, Progress | None], dict[str, ImageStore]],
+) -> Source:
+    """A data set of the user's own files.
+
+    Args:
+        name: What it is called.
+        summary: What it is.
+        layout: Where its files go.
+        folder: Where they are.
+        files: The image files of every class below it.
+        load: Reads them.
+    """
+
     def verify(root: Path, progress: Progress | None) -> list[str]:
-        classes = class_files(folder)
-        problems = unreadable([f for files in classes.values() for f in files], progress)
+        classes = files(folder)
+        problems = unreadable([f for some in classes.values() for f in some], progress)
         try:
             split_names(folder, list(classes), seed=0)
         except UserError as error:
@@ -220,12 +249,12 @@ def folder_source(name: str) -> Source:
 
     return Source(
         name=name,
-        summary="your own images, one sub-folder per class",
+        summary=summary,
         classes="your own",
         images="any",
         size="any size",
         licence="yours",
-        layout="put each class's images in a sub-folder of PATH",
+        layout=layout,
         load=load,
         verify=verify,
         resizable=True,

@@ -7,7 +7,7 @@ of `folder:PATH` are: by `PATH/splits.toml`, or else by a seed.
 from pathlib import Path
 
 from tadam.config import DataConfig
-from tadam.data.folder import class_files, load_files, split_names, unreadable
+from tadam.data.folder import class_files, load_files, own_images_source, split_names
 from tadam.data.source import Source
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
@@ -16,7 +16,7 @@ from tadam.system.progress import Progress
 FAMILIES_PREFIX = "families:"
 
 
-def nested_class_files(folder: Path) -> dict[str, list[Path]]:
+def family_class_files(folder: Path) -> dict[str, list[Path]]:
     """The image files of every class, by `family/class`; both are sorted by name."""
     if not folder.is_dir():
         raise UserError(f"the image folder {folder} does not exist: check the path")
@@ -30,39 +30,26 @@ def nested_class_files(folder: Path) -> dict[str, list[Path]]:
     }
 
 
-def nested_folder_source(name: str) -> Source:
+def family_folder_source(name: str) -> Source:
     """The data set called `families:PATH`."""
     folder = Path(name.removeprefix(FAMILIES_PREFIX))
     if name == FAMILIES_PREFIX:
         raise UserError("families: needs a path, as in families:pictures")
 
     def load(root: Path, config: DataConfig, progress: Progress | None) -> dict[str, ImageStore]:
-        files = nested_class_files(folder)
+        files = family_class_files(folder)
         splits = split_names(folder, list(files), config.split_seed)
         chosen = {part: {name: files[name] for name in names} for part, names in splits.items()}
         stores = load_files("families", folder, chosen, config.image_size, progress)
         return {part: store.in_families(_family) for part, store in stores.items()}
 
-    def verify(root: Path, progress: Progress | None) -> list[str]:
-        classes = nested_class_files(folder)
-        problems = unreadable([f for files in classes.values() for f in files], progress)
-        try:
-            split_names(folder, list(classes), seed=0)
-        except UserError as error:
-            problems.append(str(error))
-        return problems
-
-    return Source(
-        name=name,
-        summary="your own images, classes grouped in families",
-        classes="your own",
-        images="any",
-        size="any size",
-        licence="yours",
-        layout="put each class's images in PATH/FAMILY/CLASS",
-        load=load,
-        verify=verify,
-        resizable=True,
+    return own_images_source(
+        name,
+        "your own images, classes grouped in families",
+        "put each class's images in PATH/FAMILY/CLASS",
+        folder,
+        family_class_files,
+        load,
     )
 
 
