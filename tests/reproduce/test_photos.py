@@ -74,4 +74,8 @@ def test_the_command_writes_its_tables(folder: Path, tmp_path: Path, tadam: Comm
     assert "best other" in ran.out
     assert json.loads((tmp_path / "photos.json").read_text())["model"] == "fc100"
     assert "| noise, 2-way 2-shot |" in (tmp_path / "photos.md").read_text()
+    ran = tadam("reproduce", "photos", folder, *arguments, "--out", tmp_path, "--alone", "--json")
+    (cell,) = json.loads(ran.out)["cells"]
+    assert (list(cell["accuracy"]), cell["lead"]) == ([OURS], {})
+    assert "calibration error" in (tmp_path / "photos-alone.md").read_text()
     assert_one_sentence(tadam("reproduce", "photos", folder, "--ways", "two"), "--ways")

@@ -21,6 +21,9 @@ from tadam.system.threads import few_threads
 #: Prior of the shrinkage kappa, in images: its median and the standard deviation of its logarithm.
 #: All constants here were chosen on photos; docs/metric.md has the figures.
 KAPPA, _KAPPA_SPREAD = 1.0, 1.0
+#: Share of the mean of the prototypes that is subtracted before embeddings are scaled to length 1.
+#: With few classes, all of it takes away what they have in common with new photos.
+_CENTRED = 0.7
 #: alpha is near _ALPHA_OF_ONE_SHOT * shots ** _ALPHA_GROWTH; standard deviation of its logarithm.
 _ALPHA_OF_ONE_SHOT, _ALPHA_GROWTH, _ALPHA_SPREAD = 10.0, 0.75, 0.35
 #: A left-out image has one shot less in its class than a predicted one, and wants a smaller alpha.
@@ -141,7 +144,7 @@ def _standardiser(z: Tensor, labels: Tensor, way: int, normalised: bool) -> Adap
     powered = metric.powered(z)
     # Each class counts the same, however many images it has.
     shares = 1 / (torch.bincount(labels, minlength=way).double() * way)[labels]
-    metric.centre = shares @ powered
+    metric.centre = _CENTRED * (shares @ powered)
     if not normalised:
         length = (powered - metric.centre).square().sum(1).mean().sqrt()
         metric.radius = length if length > 0 else torch.ones_like(length)

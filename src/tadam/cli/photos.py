@@ -24,6 +24,9 @@ def photos(
         float, typer.Option(min=0.01, metavar="X", help="Factor on the number of tasks.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the tasks.")] = 0,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Measure ours only: calibration and unknown photos.")
+    ] = False,
     folder: Out = FOLDER,
     data: DataDir = None,
     as_json: Json = False,
@@ -34,15 +37,17 @@ def photos(
 
     with progress_bar("comparing") as progress:
         results = compare_photos(
-            sources, model, _numbers(ways), _numbers(shots), effort, seed, progress
+            sources, model, _numbers(ways), _numbers(shots), effort, seed, not alone, progress
         )
-    written = [folder / "photos.json", folder / "photos.md"]
+    name = "photos-alone" if alone else "photos"
+    written = [folder / f"{name}.json", folder / f"{name}.md"]
     write_text(written[0], json.dumps(results.to_json(), indent=1) + "\n")
-    photos_table.write_tables(written[1], results)
+    photos_table.write_tables(written[1], results, alone)
     if as_json:
         print_json(results.to_json())
         return
-    print_table("Accuracy", photos_table.SUMMARY_COLUMNS, photos_table.summary_rows(results))
+    if not alone:
+        print_table("Accuracy", photos_table.SUMMARY_COLUMNS, photos_table.summary_rows(results))
     print_table("Trust", photos_table.TRUST_COLUMNS, photos_table.trust_rows(results))
     print_written(written)
 

@@ -91,6 +91,7 @@ def compare_photos(
     shots: Sequence[int] = SHOTS,
     effort: float = 1.0,
     seed: int = 0,
+    rivals: bool = True,
     progress: Progress | None = None,
 ) -> PhotoResults:
     """Answers random tasks with our metric and with its rivals.
@@ -102,6 +103,7 @@ def compare_photos(
         shots: Numbers of photos; those that leave fewer than 4 queries of a class are left out.
         effort: Factor on the number of tasks.
         seed: Fixes the tasks.
+        rivals: Whether the others answer too, which takes most of the time.
         progress: Called with (cells done, total cells).
     """
     started, todo = time.perf_counter(), []
@@ -116,7 +118,7 @@ def compare_photos(
     warnings.filterwarnings("ignore", module="sklearn")  # few images of many classes are our point
     for number, (source, z, labels, way, shot) in enumerate(todo, start=1):
         count = max(3, round(effort * _CLASSES_IN_ALL / way))
-        cells.append(_cell(Path(source).name, z, labels, way, shot, count, seed))
+        cells.append(_cell(Path(source).name, z, labels, way, shot, count, seed, rivals))
         if progress:
             progress(number, len(todo))
     minutes = (time.perf_counter() - started) / 60
@@ -161,7 +163,14 @@ def _tasks(
 
 
 def _cell(
-    source: str, z: Vectors, labels: Labels, way: int, shot: int, count: int, seed: int
+    source: str,
+    z: Vectors,
+    labels: Labels,
+    way: int,
+    shot: int,
+    count: int,
+    seed: int,
+    rivals: bool,
 ) -> PhotoCell:
     right: dict[str, list[float]] = {}
     seconds: dict[str, list[float]] = {}
@@ -177,6 +186,8 @@ def _cell(
         truths.append(truth)
         strange = metric.strangeness(torch.from_numpy(z[np.r_[queries, others]]).float()).numpy()
         rejected.append((strange[: len(queries)], strange[len(queries) :]))
+        if not rivals:
+            continue
         for name, rival in RIVALS.items():
             if shot == 1 and name == "shrinkage LDA":
                 continue

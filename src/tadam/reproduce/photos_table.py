@@ -65,7 +65,7 @@ def summary_rows(results: PhotoResults) -> list[list[str]]:
     return rows
 
 
-TRUST_COLUMNS = ["task", "calibration error", "AUROC", "kept", "caught"]
+TRUST_COLUMNS = ["task", "tasks", "accuracy", "calibration error", "AUROC", "kept", "caught"]
 
 
 def trust_rows(results: PhotoResults) -> list[list[str]]:
@@ -73,6 +73,8 @@ def trust_rows(results: PhotoResults) -> list[list[str]]:
     return [
         [
             _task(c),
+            str(c.tasks),
+            percent(*c.accuracy[OURS]),
             percent(c.calibration_error),
             "-" if c.auroc is None else percent(c.auroc),
             percent(c.kept),
@@ -107,16 +109,18 @@ def _markdown(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def write_tables(file: Path, results: PhotoResults) -> None:
-    """All three tables as Markdown."""
+def write_tables(file: Path, results: PhotoResults, alone: bool = False) -> None:
+    """The tables as Markdown; only that of trust if ours was measured alone."""
     made = results.machine
-    write_text(
-        file,
+    head = (
         f"Model {results.model}, seed {results.seed}, {results.minutes:.0f} minutes, "
         f"{made['cores']} cores of {made['cpu']}.\n\n"
-        + _markdown(accuracy_columns(), accuracy_rows(results))
-        + "\n"
-        + _markdown(TRUST_COLUMNS, trust_rows(results))
-        + "\nMilliseconds to fit and predict a task:\n\n"
-        + _markdown(time_columns(), time_rows(results)),
     )
+    trust = _markdown(TRUST_COLUMNS, trust_rows(results))
+    if alone:
+        write_text(file, head + trust)
+        return
+    accuracy = _markdown(accuracy_columns(), accuracy_rows(results))
+    times = _markdown(time_columns(), time_rows(results))
+    legend = "Milliseconds to fit and predict a task:\n\n"
+    write_text(file, f"{head}{accuracy}\n{trust}\n{legend}{times}")
