@@ -1,6 +1,6 @@
 """Draws metric.png: the same two classes seen by the nearest prototype and by the adaptive metric.
 
-    python docs/images/metric.py
+python docs/images/metric.py
 """
 
 from pathlib import Path
