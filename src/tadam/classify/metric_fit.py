@@ -21,8 +21,7 @@ from tadam.system.threads import few_threads
 #: Prior of the shrinkage kappa, in images: its median and the standard deviation of its logarithm.
 #: All constants here were chosen on photos; docs/metric.md has the figures.
 KAPPA, _KAPPA_SPREAD = 1.0, 1.0
-#: Share of the mean of the prototypes that is subtracted before embeddings are scaled to length 1.
-#: With few classes, all of it takes away what they have in common with new photos.
+#: Share of the prototypes' mean that is subtracted before embeddings are scaled to length 1.
 _CENTRED = 0.7
 #: alpha is near _ALPHA_OF_ONE_SHOT * shots ** _ALPHA_GROWTH; standard deviation of its logarithm.
 _ALPHA_OF_ONE_SHOT, _ALPHA_GROWTH, _ALPHA_SPREAD = 10.0, 0.75, 0.35
@@ -35,6 +34,8 @@ KEPT = 0.95
 #: With one shot in every class: the share of simulated unknown images that are less strange than
 #: the limit, and than what counts as typical.
 _KEPT_UNKNOWN, _TYPICAL_UNKNOWN = 0.8, 0.2
+#: Least difference between the two: less would show the rounding of single precision.
+_LEAST_WIDTH = 2e-3
 #: Numbers that leave-one-out may hold for a candidate; with more, some images are not left out.
 _MOST_SCORES = 2**20
 #: Classes that are left out in turn, at most.
@@ -244,7 +245,7 @@ def _set_limits(
     if len(left_out.labels):
         known, shares = _known_strangeness(metric, left_out), (0.5, KEPT)
     typical, limit = (torch.quantile(known, share) for share in shares)
-    metric.typical, metric.limit = typical, typical + (limit - typical).clamp_min(1e-6)
+    metric.typical, metric.limit = typical, typical + (limit - typical).clamp_min(_LEAST_WIDTH)
     caught = float((unknown > metric.limit).double().mean())
     if not len(left_out.labels):
         return Expected(None, caught, None)
@@ -294,6 +295,5 @@ def _background(products: Tensor, counts: Tensor, kappa: float) -> Tensor:
         counts: Images of each class, (K,).
         kappa: The shrinkage.
     """
-    prior = torch.diag(kappa / (_BACKGROUND * counts))
-    inverse: Tensor = torch.linalg.inv(prior + products)
+    inverse: Tensor = torch.linalg.inv(torch.diag(kappa / (_BACKGROUND * counts)) + products)
     return inverse
