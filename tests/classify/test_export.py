@@ -123,7 +123,7 @@ def test_any_batch_of_any_size_gets_pytorchs_answers(exported: tuple[Predictor, 
         np.testing.assert_allclose(probabilities, expected, atol=1e-4)
         np.testing.assert_allclose(strangeness, strange, atol=1e-4, rtol=1e-4)
         assert strangeness.shape == (count,)
-        assert expected.max() - expected.min() > 0.001
+        assert expected.max() - expected.min() > 1e-4
 
 
 @pytest.mark.skipif(not EfficientNetLite0.is_installed(), reason="needs the extra imagenet")
