@@ -211,6 +211,15 @@ class Method(nn.Module):
         """
         return ()
 
+    @property
+    def sees_queries_together(self) -> bool:
+        """Whether the answer to a query depends on the task's other queries, as batch norm's may.
+
+        Accuracy then rests on queries that come together and, mostly, in equal numbers per class;
+        tables say so beside it.
+        """
+        return False
+
     def notes(self, shot: int) -> tuple[str, ...]:
         """Sentences that a reader of a measurement with this many shots has to know."""
         return ()
