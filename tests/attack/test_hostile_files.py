@@ -225,15 +225,18 @@ def test_an_npz_whose_pixels_are_no_array_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_bad_lzma_and_bad_bzip2_in_a_zip_are_a_sentence(tmp_path: Path) -> None:
+    """The options of LZMA are at byte 39 of the file, its stream is behind them."""
+    path = tmp_path / "a.zip"
     for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED):
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", method) as archive:
             archive.writestr("a.txt", bytes(range(256)) * 9)
-        damaged = bytearray(content.getvalue())
-        damaged[40:60] = b"\xff" * 20
-        (tmp_path / "a.zip").write_bytes(damaged)
-        (member,) = members(tmp_path / "a.zip")
-        assert "a.zip is damaged or truncated" in refusal(member.read)
+        for place in (39, 44, 50, 60, 70):
+            damaged = bytearray(content.getvalue())
+            damaged[place] ^= 0x7F
+            path.write_bytes(damaged)
+            (member,) = members(path)
+            assert "a.zip is damaged or truncated" in refusal(member.read)
 
 
 def test_a_hostile_classifier_is_a_sentence_for_every_command(

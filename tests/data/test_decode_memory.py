@@ -81,8 +81,13 @@ def test_a_row_or_column_of_a_hundred_million_pixels_is_refused(tmp_path: Path) 
     for name, size in {"wide": (99_000_000, 1), "tall": (1, 99_999_999)}.items():
         png(tmp_path / f"{name}.png", *size)
         assert "more than 65,535 on a side" in refusal(tmp_path / f"{name}.png")
-    Image.new("1", (70_000, 2)).save(tmp_path / "wide.tiff", compression="group4")
-    assert "more than 65,535 on a side" in refusal(tmp_path / "wide.tiff")
+    Image.new("1", (70_000, 1)).save(tmp_path / "wide.tiff", compression="group4")
+    content = (tmp_path / "wide.tiff").read_bytes()
+    width = struct.pack("<HHI", 256, 4, 1)  # the tag of a TIFF that has its width
+    assert content.count(width + struct.pack("<I", 70_000)) == 1
+    claim = width + struct.pack("<I", 99_000_000)
+    (tmp_path / "wide.tiff").write_bytes(content.replace(width + struct.pack("<I", 70_000), claim))
+    assert "99000000 x 1 pixels, more than 65,535 on a side" in refusal(tmp_path / "wide.tiff")
 
 
 def test_what_would_take_too_much_memory_is_refused_before_it_does(tmp_path: Path) -> None:

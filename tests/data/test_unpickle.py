@@ -181,6 +181,7 @@ def test_what_is_nested_200_000_deep_is_refused_in_one_sentence() -> None:
     nested = {
         "tuples": b")" + b"\x85" * deep,
         "a key of tuples": b"}(" + b")" + b"\x85" * deep + b"K\x01u",  # its hash killed Python
+        "a set of tuples": b"(" + b")" + b"\x85" * deep + b"\x91",  # and so did this one's
         "tuples of two": b")" + b")\x86" * deep,
         "sets": b"(" * deep + b"\x91" * deep,
         "lists": b"]" * deep + b"a" * (deep - 1),
