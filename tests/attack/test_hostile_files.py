@@ -235,8 +235,8 @@ def test_bad_lzma_and_bad_bzip2_in_a_zip_are_a_sentence(tmp_path: Path) -> None:
             damaged = bytearray(content.getvalue())
             damaged[place] ^= 0x7F
             path.write_bytes(damaged)
-            (member,) = members(path)
-            assert "a.zip is damaged or truncated" in refusal(member.read)
+            (sentence,) = [refusal(member.read) for member in members(path)]
+            assert "a.zip is damaged or truncated" in sentence
 
 
 def test_a_hostile_classifier_is_a_sentence_for_every_command(
