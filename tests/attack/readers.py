@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image
 
@@ -84,6 +85,20 @@ def _pictures() -> dict[str, bytes]:
             except (OSError, ValueError, KeyError):
                 continue  # this format has no such mode
             made[f"{mode.replace(';', '')}.{name}"] = content.getvalue()
+    return made | _heic(noise)
+
+
+def _heic(pixels: npt.NDArray[np.uint8]) -> dict[str, bytes]:
+    """The same as HEIC, with and without transparency, where the extra is installed."""
+    try:
+        import pillow_heif
+    except ImportError:
+        return {}
+    made = {}
+    for mode in ("RGB", "RGBA", "L"):
+        content, image = io.BytesIO(), Image.fromarray(pixels).convert(mode)
+        pillow_heif.from_pillow(image).save(content)
+        made[f"{mode}.heic"] = content.getvalue()
     return made
 
 

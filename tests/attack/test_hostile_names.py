@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -64,6 +65,33 @@ def test_no_control_character_of_a_name_reaches_the_terminal(
     assert_one_sentence(tadam("predict", fitted, tmp_path / "two\nlines"), "two\\nlines")
 
 
+def test_what_was_typed_is_shown_as_escapes_too(tadam: CommandLine) -> None:
+    typed = "a\x1b[31m\u202e\x9bb"
+    for command in ([f"--{typed}"], [typed], ["data", typed], ["fit", f"--{typed}"]):
+        done = tadam(*command)
+        assert done.code == 2
+        assert "a\\x1b[31m\\u202e\\x9bb" in done.err
+        assert not {"\x1b", "\u202e", "\x9b"} & set(done.err)
+
+
+def test_lists_of_mistakes_and_of_suggestions_have_no_formula(
+    fitted: Path, tmp_path: Path, tadam: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = Path(shutil.copytree(fitted.parent / "photos", tmp_path / "=photos"))
+    monkeypatch.chdir(tmp_path)
+    for number, command in enumerate(
+        (["evaluate", fitted, photos.name], ["suggest", fitted, photos.name])
+    ):
+        done = tadam(*command, "--csv", f"{number}.csv")
+        assert done.code == 0, done.err
+        with open(f"{number}.csv", newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert "'=1+1" in cells
+        assert not [cell for cell in cells if cell[:1] in ("=", "+", "@")]
+    with open("0.csv", newline="") as file:
+        assert {row["path"][:2] for row in csv.DictReader(file)} == {"'="}
+
+
 def test_a_csv_file_has_no_formula_and_json_has_the_exact_name(
     fitted: Path, tmp_path: Path, tadam: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,10 +130,13 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_folder_that_may_not_be_read_is_named(
-    closed: Path, fitted: Path, tadam: CommandLine, classifier: FewShotClassifier
+    closed: Path, fitted: Path, tmp_path: Path, tadam: CommandLine, classifier: FewShotClassifier
 ) -> None:
     name = str(closed / "class00" / "closed")
     done = tadam("predict", fitted, closed)
+    assert done.code == 0
+    assert f"1 in folders that cannot be read, such as {name}" in done.err
+    done = tadam("predict", fitted, closed, "--out", tmp_path / "parts", "--format", "csv")
     assert done.code == 0
     assert f"1 in folders that cannot be read, such as {name}" in done.err
     with pytest.raises(UserError, match=f"{name} cannot be read"):

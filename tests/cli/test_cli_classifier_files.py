@@ -1,14 +1,18 @@
 """`tadam info`, `add` and `remove`: a classifier's file is described and changed as a whole."""
 
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from command_line import CommandLine, assert_one_sentence
 from photos import photo, write_photos
 from tadam import FewShotClassifier
+from tadam.cli import classifier_files
 from tadam.models import modelfile
+from tadam.system import folder_lock
 
 
 def test_photos_and_classes_come_and_go(
@@ -76,3 +80,48 @@ def test_help_of_the_photo_commands_fits_a_screen(tadam: CommandLine) -> None:
         result = tadam(command, "--help")
         assert result.code == 0
         assert result.out.count("\n") <= 40
+
+
+def test_two_adds_at_the_same_time_keep_all_photos(
+    tadam: CommandLine, fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins once the first has read the file, and gets as far as it can."""
+    read, acquire = classifier_files.read_labelled, folder_lock.FileLock.acquire
+    stuck_or_done = threading.Event()
+
+    def second() -> None:
+        try:
+            classifier_files.add(fitted, write_photos(tmp_path / "b", each=1, start=400))
+        finally:
+            stuck_or_done.set()
+
+    other = threading.Thread(target=second)
+
+    def acquiring(*arguments: Any, **options: Any) -> Any:
+        if threading.current_thread() is other:
+            stuck_or_done.set()
+        return acquire(*arguments, **options)
+
+    def reading(*arguments: Any) -> Any:
+        if threading.current_thread() is not other:
+            other.start()
+            assert stuck_or_done.wait(60)
+        return read(*arguments)
+
+    monkeypatch.setattr(classifier_files, "read_labelled", reading)
+    monkeypatch.setattr(folder_lock.FileLock, "acquire", acquiring)
+    assert tadam("add", fitted, write_photos(tmp_path / "a", each=2, start=300)).code == 0
+    other.join()
+    assert FewShotClassifier.load(fitted).shots_.tolist() == [6 + 2 + 1] * 3
+    assert [file.name for file in tmp_path.glob(".*")] == []
+
+
+def test_a_file_that_another_command_changes_is_left_alone(
+    tadam: CommandLine, fitted: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classifier_files, "PATIENCE", 0)
+    before = fitted.read_bytes()
+    with folder_lock.locked(fitted.with_name(f".{fitted.name}.lock"), fitted):
+        for command in (["add", fitted, photos], ["remove", fitted, "disc"]):
+            assert_one_sentence(tadam(*command), f"is still writing to {fitted}: wait", code=1)
+    assert fitted.read_bytes() == before

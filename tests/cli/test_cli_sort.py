@@ -120,3 +120,26 @@ def test_photos_that_cannot_be_moved_are_told_and_the_rest_is(
     assert result.err.endswith("error: 6 of 18 photos were not moved\n")
     assert "12 photos moved" in result.out
     assert len(list(unsorted.iterdir())) == 6
+
+
+def test_a_folder_that_another_command_sorts_into_is_left_alone(
+    tadam: CommandLine,
+    fitted: Path,
+    unsorted: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sorting, "PATIENCE", 0)
+    out = tmp_path / "sorted"
+    assert tadam("predict", fitted, unsorted, "--copy-to", out).code == 0
+    there = sorted(out.rglob("*"))
+    with sorting.alone_in(out):
+        for command in (
+            ["undo", out / "tadam-undo.jsonl"],
+            ["predict", fitted, unsorted, "--move-to", out],
+        ):
+            done = tadam(*command)
+            assert done.code == 1
+            assert f"is still writing to {out}: wait" in done.err
+    assert sorted(out.rglob("*")) == there
+    assert len(list(unsorted.iterdir())) == 18

@@ -14,7 +14,7 @@ import pytest
 from tadam.data import download as module
 from tadam.data.download import fetch
 from tadam.data.source import Download
-from tadam.errors import RunFailed
+from tadam.errors import RunFailed, UserError
 
 CONTENT = random.Random(0).randbytes(1_000_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -275,3 +275,18 @@ def test_a_silent_server_is_given_up_on(tmp_path: Path, monkeypatch: pytest.Monk
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts but never answers
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
         assert "timed out" in failure(lambda: fetch(Download(url, "x", MD5), tmp_path))
+
+
+def test_a_full_disk_is_a_sentence_about_the_file_and_not_about_the_network(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "data.bin.part"
+    part.symlink_to("/dev/full")
+    wanted = Download(f"{server}/good", "data.bin", MD5)
+    with pytest.raises(RunFailed, match=rf"^{part} cannot be written, the disk is full \(No space"):
+        fetch(wanted, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        UserError, match=r"data\.bin\.part cannot be written \(Not a dir|File exists"
+    ):
+        fetch(wanted, tmp_path / "file")

@@ -1,15 +1,18 @@
 """Model files keep every bit, refuse what does not fit, are written whole or not at all."""
 
 import errno
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -260,3 +263,18 @@ def test_a_model_is_loaded_by_name_by_text_by_folder_and_by_file(tmp_path: Path)
     assert about.config.data.name == "fc100"
     assert not shipped.training
     assert "there is no model 'fc1000': " in refusal("fc1000")
+
+
+def test_shipped_weights_have_a_checksum() -> None:
+    found = sorted(Path(str(resources.files("tadam") / "weights")).glob("*.safetensors"))
+    assert len(found) >= 3
+    for path in found:
+        with safe_open(path, framework="np") as file:
+            assert file.metadata().keys() == {"tadam", "sha256"}, path
+            text, sha256 = file.metadata()["tadam"], file.metadata()["sha256"]
+            digest = hashlib.sha256(text.encode())
+            for name in sorted(file.keys()):
+                array = file.get_tensor(name)
+                digest.update(f"{name} torch.{array.dtype} {array.shape}\n".encode())
+                digest.update(array.tobytes())
+        assert digest.hexdigest() == sha256

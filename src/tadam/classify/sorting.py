@@ -19,6 +19,7 @@ from typing import Any
 from tadam.classify.predictions import Prediction
 from tadam.errors import UserError
 from tadam.system.files import write_text
+from tadam.system.folder_lock import PATIENCE, locked
 from tadam.system.progress import Progress
 
 UNDO_FORMAT = 1
@@ -34,6 +35,11 @@ class Filing:
 
     source: Path
     target: Path
+
+
+def alone_in(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Other commands that sort into the folder, or undo that, wait while the block runs."""
+    return locked(folder / f".{_LIST}.lock", folder, PATIENCE)
 
 
 def plan_sorting(predictions: Sequence[Prediction], folder: Path) -> list[Filing]:

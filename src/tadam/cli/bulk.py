@@ -9,6 +9,7 @@ import typer
 
 from tadam.cli.files import check_inputs
 from tadam.cli.options import JobOptions, RejectOptions
+from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import JobReporter, out, print_json
 from tadam.system.untrusted_text import printable
@@ -61,7 +62,8 @@ def predict_parts(
     check_inputs([classifier, *paths])
     form, threshold = options.form or "parquet", rejection.reject_threshold
     request = BulkRequest(classifier, form, top, rejection.asked(), threshold)
-    files = [file for path in paths for file in _images(path)]
+    with told() as problems:
+        files = [file for path in paths for file in _images(path, problems)]
     with open_pool(options.cluster(), JobReporter(live=True)) as pool:
         result = predict_in_bulk(request, files, options.folder, pool)
     if as_json:
@@ -73,11 +75,14 @@ def predict_parts(
     out.print(printable(sentence), soft_wrap=True)
 
 
-def _images(path: Path) -> list[Path]:
-    from tadam.data.folder import image_files
+def _images(path: Path, problems: list[str]) -> list[Path]:
+    """The images that a path means; what a folder has besides goes to `problems`."""
+    from tadam.data.folder import image_files, left_out
 
     if path.is_dir():
-        return image_files(path)
+        images = image_files(path, closed=[])  # `left_out` names those
+        problems += left_out(path, images)
+        return images
     if path.suffix.lower() != _LIST:
         return [path]
     try:

@@ -1,6 +1,8 @@
 """`tadam info`, `tadam add` and `tadam remove`: what is in a classifier's file, and changing it."""
 
 import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,7 @@ from tadam.cli.predict import Classifier
 from tadam.cli.skipped import told
 from tadam.errors import UserError
 from tadam.reports.terminal import err, out, print_json, progress_bar
+from tadam.system.folder_lock import PATIENCE, locked
 from tadam.system.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -63,15 +66,17 @@ def add(
 ) -> None:
     """Add labelled photos, or new classes, to a classifier."""
     check_inputs([classifier, folder])
-    known = _opened(classifier, output, force, device).set_params(cache=not no_cache)
     from tadam.classify.duplicates import copies_among
 
-    old_classes, old = known.classes_.tolist(), len(known.support_labels_)
-    with told() as problems, progress_bar("reading") as progress:
-        files, labels = read_labelled(folder, nested, problems)
-        known.partial_fit(files, labels, progress=progress, problems=None if strict else problems)
-    again = copies_among(known.support_embeddings_, old)
-    known.save(output or classifier)
+    with _changing(classifier, output, force, device) as known:
+        known.set_params(cache=not no_cache)
+        old_classes, old = known.classes_.tolist(), len(known.support_labels_)
+        with told() as problems, progress_bar("reading") as progress:
+            files, labels = read_labelled(folder, nested, problems)
+            skipped = None if strict else problems
+            known.partial_fit(files, labels, progress=progress, problems=skipped)
+        again = copies_among(known.support_embeddings_, old)
+        known.save(output or classifier)
     new = [name for name in known.classes_.tolist() if name not in old_classes]
     if again:
         photos = "1 photo is" if again == 1 else f"{again} photos are"
@@ -95,25 +100,32 @@ def remove(
 ) -> None:
     """Remove a class from a classifier."""
     check_inputs([classifier])
-    known = _opened(classifier, output, force, "cpu")
-    by_name: dict[str, Any] = {str(name): name for name in known.classes_.tolist()}
-    if label not in by_name:
-        close = difflib.get_close_matches(label, by_name, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"'tadam info {classifier}' lists them"
-        raise UserError(f"{classifier} has no class {label!r}: {hint}")
-    photos = int(known.shots_[list(by_name).index(label)])
-    known.remove(by_name[label])
-    known.save(output or classifier)
+    with _changing(classifier, output, force, "cpu") as known:
+        by_name: dict[str, Any] = {str(name): name for name in known.classes_.tolist()}
+        if label not in by_name:
+            close = difflib.get_close_matches(label, by_name, n=1)
+            more = (
+                f"did you mean {close[0]!r}?" if close else f"'tadam info {classifier}' lists them"
+            )
+            raise UserError(f"{classifier} has no class {label!r}: {more}")
+        photos = int(known.shots_[list(by_name).index(label)])
+        known.remove(by_name[label])
+        known.save(output or classifier)
     result = {"file": str(output or classifier), "removed": label, "photos": photos}
     _print(known, result, as_json, f"{label} removed with its {photos} photos")
 
 
-def _opened(classifier: Path, output: Path | None, force: bool, device: str) -> "FewShotClassifier":
-    """The classifier, once it is clear that the changed one can be written."""
+@contextmanager
+def _changing(
+    classifier: Path, output: Path | None, force: bool, device: str
+) -> "Iterator[FewShotClassifier]":
+    """The classifier, once it can be written; other commands that change the file wait."""
     check_outputs([output] if output else [classifier], force or output is None)
     from tadam.classify.classifier import FewShotClassifier
 
-    return FewShotClassifier.load(classifier, device=device)
+    file = (output or classifier).resolve()
+    with locked(file.with_name(f".{file.name[:50]}.lock"), output or classifier, PATIENCE):
+        yield FewShotClassifier.load(classifier, device=device)
 
 
 def _print(

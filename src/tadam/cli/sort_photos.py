@@ -105,10 +105,11 @@ def sort_into(
     folder: Path, predictions: "Sequence[Prediction]", move: bool, problems: list[str]
 ) -> Sorted:
     """Sorts the photos; Ctrl-C stops after the one under way."""
-    from tadam.classify.sorting import plan_sorting, sort_photos
+    from tadam.classify.sorting import alone_in, plan_sorting, sort_photos
 
-    plan = plan_sorting(predictions, folder)
-    with progress_bar("moving" if move else "copying") as progress, interruption() as stop:
+    title = "moving" if move else "copying"
+    with alone_in(folder), progress_bar(title) as progress, interruption() as stop:
+        plan = plan_sorting(predictions, folder)
         done, record = sort_photos(plan, folder, move, problems, progress, stop)
     return Sorted(folder, move, done, record, problems, len(plan))
 
@@ -121,9 +122,9 @@ def undo(
 ) -> None:
     """Undo predict --move-to or --copy-to."""
     check_inputs([record])
-    from tadam.classify.sorting import undo_sorting
+    from tadam.classify.sorting import alone_in, undo_sorting
 
-    with told() as problems, progress_bar("putting back") as progress:
+    with alone_in(record.parent), told() as problems, progress_bar("putting back") as progress:
         count = undo_sorting(record, problems, progress)
     if as_json:
         print_json({"undone": count, "skipped": problems})

@@ -4,13 +4,19 @@ A command that takes a dataclass of options, `def table2(*, runs: Runs)`, gets a
 its fields. So a list of options that several commands share stands in one place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from tadam.system.untrusted_text import printable
+
+#: What an unknown option, command or value raises; Typer has no public name for it.
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class App(typer.Typer):
@@ -38,6 +44,24 @@ class _Command(TyperCommand):
 class _Group(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
         return _without_flags_values(super().get_params(ctx))
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        with _printable_mistakes():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _printable_mistakes():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _printable_mistakes() -> Iterator[None]:
+    """Shows what was typed wrong with its control characters as escapes."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = printable(error.message)
+        raise
 
 
 def _without_flags_values(parameters: list[Any]) -> list[Any]:

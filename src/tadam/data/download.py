@@ -7,12 +7,15 @@ import http.client
 import re
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from tadam.data.checksum import file_md5
 from tadam.data.source import Download
 from tadam.errors import RunFailed
-from tadam.system.files import put_in_place
+from tadam.system.files import make_folder, not_written, put_in_place
 from tadam.system.progress import Progress
 
 #: Seconds without a byte before we give up on a server.
@@ -40,7 +43,10 @@ def fetch(download: Download, root: Path, progress: Progress | None = None) -> P
     if path.exists():
         return path
     part = path.with_name(path.name + ".part")
-    part.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        make_folder(part.parent)
+    except OSError as error:
+        raise not_written(part, error) from None
     try:
         _receive(download.url, part, progress)
     except urllib.error.HTTPError as error:
@@ -54,7 +60,7 @@ def fetch(download: Download, root: Path, progress: Progress | None = None) -> P
             f"open it in a browser and save the file as {path}"
         ) from None
     except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         here = part.stat().st_size if part.exists() else 0
         raise RunFailed(
             f"the download of {download.url} stopped ({reason}): run the command again "
@@ -67,7 +73,10 @@ def fetch(download: Download, root: Path, progress: Progress | None = None) -> P
             f"{download.url} did not send the published file (md5 {found}, expected "
             f"{download.md5}), so it was deleted: try again, or put the file at {path} yourself"
         )
-    put_in_place(part, path)
+    try:
+        put_in_place(part, path)
+    except OSError as error:
+        raise not_written(path, error) from None
     return path
 
 
@@ -92,15 +101,37 @@ def _receive(url: str, part: Path, progress: Progress | None) -> None:
         chunk = answer.read(_CHUNK)
         if not here and re.match(rb"\s*<(!doctype html|html)", chunk, re.IGNORECASE):
             raise _WebPage
-        with open(part, "ab" if here else "wb") as file:
+        with _writing(part, "ab" if here else "wb") as write:
             while chunk:
-                file.write(chunk)
+                write(chunk)
                 here += len(chunk)
                 if progress:
                     progress(here, max(total, here))
                 chunk = answer.read(_CHUNK)
     if here < total:
         raise ConnectionError(f"the connection closed {total - here:,} bytes early")
+
+
+@contextmanager
+def _writing(part: Path, mode: Literal["ab", "wb"]) -> Iterator[Callable[[bytes], None]]:
+    """A function that writes to the part file; what the disk refuses is told from the network's."""
+    try:
+        file = open(part, mode)  # noqa: SIM115
+    except OSError as error:
+        raise not_written(part, error) from None
+
+    def write(chunk: bytes) -> None:
+        try:
+            file.write(chunk)
+            file.flush()
+        except OSError as error:
+            raise not_written(part, error) from None
+
+    try:
+        yield write
+    finally:
+        with suppress(OSError):  # reported by `write`, which leaves nothing unwritten otherwise
+            file.close()
 
 
 def _starts_at(answer: http.client.HTTPResponse) -> int:

@@ -1,4 +1,4 @@
-"""Lets one process at a time write to a folder; the system frees a killed process's lock."""
+"""Lets one process at a time write to a folder or file; a killed process's lock is free."""
 
 import os
 import socket
@@ -11,15 +11,19 @@ from filelock import FileLock, Timeout
 from tadam.errors import RunFailed, UserError
 from tadam.system.files import make_folder, not_written
 
+#: Seconds that a command waits for another one that changes the same file or sorts into the same
+#: folder.
+PATIENCE = 600.0
+
 
 @contextmanager
 def locked(lock: Path, folder: Path, wait: float = 0.0, keep: bool = False) -> Iterator[None]:
-    """Holds a folder's lock while the block runs.
+    """Holds the lock of a folder or file while the block runs.
 
     Args:
-        lock: File that names the process holding the folder; its parents are created if needed.
-        folder: The locked folder, for messages.
-        wait: Seconds to wait for another process to release the folder.
+        lock: File that names the process holding it; its parents are created if needed.
+        folder: What is locked, for messages.
+        wait: Seconds to wait for another process to release it.
         keep: Keep the lock file when the block ends.
     """
     try:
