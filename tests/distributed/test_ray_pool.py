@@ -351,7 +351,7 @@ def test_predictions_in_parts_lose_nothing_when_a_worker_is_killed(
     with open_pool(None) as pool:
         predict_in_bulk(request, files, tmp_path / "here", pool)
     monkeypatch.setattr(bulk, "predict_part", ray_jobs.dying_predict_part)
-    with open_pool(cluster) as pool:
+    with open_pool(cluster, alike=True) as pool:
         result = predict_in_bulk(request, files, tmp_path / "there", pool)
     assert (result.images, result.skipped, result.parts) == (80, 0, 3)
     assert (tmp_path / "there" / ".died").exists()

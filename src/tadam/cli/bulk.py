@@ -64,7 +64,7 @@ def predict_parts(
     request = BulkRequest(classifier, form, top, rejection.asked(), threshold)
     with told() as problems:
         files = [file for path in paths for file in _images(path, problems)]
-    with open_pool(options.cluster(), JobReporter(live=True)) as pool:
+    with open_pool(options.cluster(), JobReporter(live=True), alike=True) as pool:
         result = predict_in_bulk(request, files, options.folder, pool)
     if as_json:
         print_json({**asdict(result), "folder": str(result.folder)})

@@ -109,15 +109,27 @@ class Here:
 
 
 @contextmanager
-def open_pool(cluster: Cluster | None, watcher: Watcher | None = None) -> Iterator[Pool]:
-    """Opens a pool in this process, or connects to a cluster."""
+def open_pool(
+    cluster: Cluster | None, watcher: Watcher | None = None, alike: bool = False
+) -> Iterator[Pool]:
+    """Opens a pool in this process, or connects to a cluster.
+
+    Args:
+        cluster: None for this process.
+        watcher: Told what happens.
+        alike: Whether there are many short jobs that share what they load: workers are then kept
+            from one to the next, by Ray Data. A client (ray://) has no Ray Data, and does without.
+    """
     watcher = watcher or Watcher()
     if cluster is None:
         yield Here(watcher)
         return
-    from tadam.distributed.ray_pool import connected
+    from tadam.distributed.ray_pool import RayPool, connected
 
-    with connected(cluster, watcher) as pool:
+    kind: type[RayPool] = RayPool
+    if alike and not cluster.address.startswith("ray://"):
+        from tadam.distributed.ray_data import RayDataPool as kind
+    with connected(cluster, watcher, kind) as pool:
         yield pool
 
 

@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from tadam.system.interruption import on_terminate
 
 # Read when Ray is imported: keeps its messages about workers out of our results on stdout.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what ends a job is told by us
 try:
     import ray
     from ray.exceptions import RayError, RaySystemError, RayTaskError
@@ -35,14 +37,21 @@ _ANSWER = 5.0  # seconds for a cluster to answer at all
 
 
 @contextmanager
-def connected(cluster: Cluster, watcher: Watcher) -> Iterator["RayPool"]:
+def connected(
+    cluster: Cluster, watcher: Watcher, kind: "type[RayPool] | None" = None
+) -> Iterator["RayPool"]:
     """Connects to the cluster, or starts one on this machine, while the block runs.
 
     If this process is already connected, that connection is used and kept open.
+
+    Args:
+        cluster: Where it is, and what a job gets.
+        watcher: Told what happens.
+        kind: The class of the pool, `RayPool` by default.
     """
     if cluster.address != LOCAL:
         _check_address(cluster.address)
-    pool = RayPool(cluster, watcher)
+    pool = (kind or RayPool)(cluster, watcher)
     if ray.is_initialized():
         pool.check_resources()
         yield pool
@@ -132,19 +141,19 @@ class RayPool:
         self.watcher.note(f"{lacking}: waiting for one to join the cluster")
 
     def run(self, jobs: Sequence[Job[R]]) -> Generator[Ended[R], None, None]:
-        attempt: Any = ray.remote(
+        task_of: Any = ray.remote(
             num_cpus=self.cluster.cpus,
             num_gpus=self.cluster.gpus,
             memory=int(self.cluster.memory * 2**30),
             max_retries=0,  # we restart it ourselves, so that we know about it
-        )(_attempt)
+        )(attempt)
         environment = {k: v for k, v in os.environ.items() if k.startswith("TADAM_")}
         pending: dict[Any, int] = {}
         deaths = [0] * len(jobs)
 
         def start(index: int) -> None:
             _offer(jobs[index])
-            task = attempt.remote(jobs[index], self.cluster.cpus, Path.cwd(), environment)
+            task = task_of.remote(jobs[index], self.cluster.cpus, Path.cwd(), environment)
             pending[task] = index
 
         previous = on_terminate(signal.default_int_handler)  # like Ctrl-C; Ray would abort
@@ -213,11 +222,12 @@ def _outcome(task: Any) -> Any:
     return _Lost("its worker was told to stop") if isinstance(outcome, Interrupted) else outcome
 
 
-def _attempt(job: Job[R], threads: int, folder: Path, environment: dict[str, str]) -> R | Exception:
+def attempt(job: Job[R], threads: int, folder: Path, environment: dict[str, str]) -> R | Exception:
     """Runs in a worker. User-facing errors come back as values, not tracebacks."""
     import torch
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # & and nohup make it ignored
+    if threading.current_thread() is threading.main_thread():  # not so in an actor
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # & and nohup make it ignored
     torch.set_num_threads(threads)
     os.environ.update(environment)
     if folder.is_dir():  # paths are relative to where the command was run
