@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from command_line import CommandLine, assert_one_sentence
 from photos import photo, write_photos
 from tadam import FewShotClassifier
 from tadam.cli import classifier_files
+from tadam.cli.labelled_photos import read_labelled
 from tadam.models import modelfile
 from tadam.system import folder_lock
 
@@ -86,7 +88,7 @@ def test_two_adds_at_the_same_time_keep_all_photos(
     tadam: CommandLine, fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second begins once the first has read the file, and gets as far as it can."""
-    read, acquire = classifier_files.read_labelled, folder_lock.FileLock.acquire
+    read, acquire = read_labelled, FileLock.acquire
     stuck_or_done = threading.Event()
 
     def second() -> None:
@@ -109,7 +111,7 @@ def test_two_adds_at_the_same_time_keep_all_photos(
         return read(*arguments)
 
     monkeypatch.setattr(classifier_files, "read_labelled", reading)
-    monkeypatch.setattr(folder_lock.FileLock, "acquire", acquiring)
+    monkeypatch.setattr(FileLock, "acquire", acquiring)
     assert tadam("add", fitted, write_photos(tmp_path / "a", each=2, start=300)).code == 0
     other.join()
     assert FewShotClassifier.load(fitted).shots_.tolist() == [6 + 2 + 1] * 3

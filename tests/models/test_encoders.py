@@ -13,6 +13,7 @@ import torch
 from command_line import CommandLine, assert_one_sentence
 from photos import write_photos
 from tadam.classify.classifier import FewShotClassifier
+from tadam.classify.export import session
 from tadam.errors import UserError
 from tadam.models.encoders import open_encoder
 from tadam.nn.backbones.onnx_encoder import as_vectors, output_name
@@ -260,6 +261,12 @@ def test_a_model_of_transformers_embeds_as_it_would_by_itself(tmp_path: Path, ki
     classifier.save(tmp_path / "c.tadam")
     loaded = FewShotClassifier.load(tmp_path / "c.tadam")
     np.testing.assert_allclose(loaded.predict_proba(images), probabilities, atol=1e-6)
+    if kind in ("dinov2", "vit"):
+        pytest.importorskip("onnxscript", reason="needs the extra export")
+        loaded.export(tmp_path / "c.onnx")
+        exported = session(tmp_path / "c.onnx").run(["probabilities"], {"images": images})[0]
+        np.testing.assert_allclose(exported, probabilities, atol=1e-4)
+        assert np.ptp(probabilities) > 0.05
 
 
 def test_other_weights_missing_files_and_unsafe_ones_are_told_in_one_sentence(

@@ -22,8 +22,8 @@ from tadam import __version__
 from tadam.classify.predictor import Predictor
 from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
+from tadam.nn.backbones.onnx_encoder import OnnxEncoder
 from tadam.nn.folded import ForOneTask
-from tadam.nn.foreign import ForeignEncoder
 from tadam.system.files import replacing
 
 #: Version of the graph's inputs, outputs and metadata.
@@ -91,11 +91,11 @@ def export(
     """
     check_installed()
     if isinstance(predictor.network, ForOneTask) and isinstance(
-        predictor.network.backbone, ForeignEncoder
+        predictor.network.backbone, OnnxEncoder
     ):
         raise UserError(
-            "a classifier on an encoder from outside (an ONNX file, or hf:) cannot be exported: "
-            "fit one with a model of ours, such as imagenet"
+            "a classifier on an encoder that is an ONNX file cannot be exported: fit one with a "
+            "model of ours, such as imagenet, or of `transformers` (hf:)"
         )
     path = Path(path)
     if path.is_dir():
