@@ -2,13 +2,14 @@
 # make test: set up and run every check that CI runs.
 # make mutate: break twenty places of the code in turn and see that the tests notice (minutes).
 # make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
+# make package: the sdist and a wheel in dist/, checked as they would be published.
 # make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
 PYTHON ?= python3
 VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate attack bench clean
+.PHONY: demo test lint mutate attack bench package clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
@@ -29,6 +30,12 @@ attack: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/tadam bench --json runs/bench-$$(date +%Y%m%d-%H%M%S).json
+
+package: $(VENV)/bin/python
+	rm -rf dist build
+	$(PIP) build twine
+	$(VENV)/bin/python -m build --outdir dist
+	$(VENV)/bin/twine check --strict dist/*
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tadam.recipes import load_recipe
     from tadam.training.run import TrainingResult, train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name lives; imported on first use, so that `import tadam` stays instant.
 _HOMES = {
