@@ -1,0 +1,156 @@
+"""All projects of a server: found in a folder, opened when needed, moved to a trash folder."""
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import platformdirs
+
+from tadam.classify.embedded import Embedder
+from tadam.errors import RunFailed, UserError
+from tadam.models.find import default_model
+from tadam.serve.live import LiveProject
+from tadam.serve.naming import clean_name, slug
+from tadam.serve.prediction_queue import PredictionQueue
+from tadam.serve.problem import Refused
+from tadam.serve.project import DATABASE, Project
+from tadam.system.files import make_folder
+from tadam.system.folder_lock import locked
+
+_TRASH = "trash"
+
+
+def projects_folder() -> Path:
+    """Where a user's projects are unless a folder is named."""
+    return Path(platformdirs.user_data_dir("tadam", appauthor=False)) / "projects"
+
+
+class Library:
+    """The projects of a server.
+
+    Args:
+        folder: A folder of projects, or a project.
+        queue: What embeds photos.
+        notify: Called with a project's id, `state` or `progress`.
+    """
+
+    def __init__(
+        self, folder: Path, queue: PredictionQueue, notify: Callable[[str, str], None]
+    ) -> None:
+        self.folder, self.queue, self._notify = folder, queue, notify
+        self.worker = ThreadPoolExecutor(1, "learning")
+        self.background = ThreadPoolExecutor(2, "background")
+        self.looking = ThreadPoolExecutor(os.cpu_count() or 1, "looking")
+        self._lock = threading.RLock()
+        self._open: dict[str, LiveProject] = {}
+        self._embedders: dict[str, Embedder] = {}
+        self._held = ExitStack()
+        self.single = (folder / DATABASE).is_file()
+        if self.single:
+            self._admit(folder.name, Project(folder))
+        else:
+            lock = folder / ".tadam-serve.lock"
+            self._held.enter_context(locked(lock, folder, keep=True))
+
+    def embedder(self, model: str) -> Embedder:
+        """The embedder of a model, loaded once."""
+        with self._lock:
+            if model not in self._embedders:
+                self._embedders[model] = Embedder(model, self.queue.pool)
+            return self._embedders[model]
+
+    def _admit(self, number: str, project: Project) -> LiveProject:
+        live = LiveProject(
+            number,
+            project,
+            self.embedder,
+            self.queue,
+            self.worker,
+            lambda what: self._notify(number, what),
+        )
+        self._open[number] = live
+        return live
+
+    def ids(self) -> list[str]:
+        """Of all projects, those that are open first."""
+        with self._lock:
+            found = dict.fromkeys(self._open)
+            if not self.single:
+                for entry in sorted(os.scandir(self.folder), key=lambda e: e.name):
+                    if entry.is_dir() and (Path(entry.path) / DATABASE).is_file():
+                        found[entry.name] = None
+            return list(found)
+
+    def get(self, number: str) -> LiveProject:
+        """A project by its id, opened if it is not."""
+        with self._lock:
+            if number in self._open:
+                return self._open[number]
+            if number not in self.ids():
+                raise Refused(404, f"there is no project {number!r}: see the list of projects")
+            try:
+                return self._admit(number, Project(self.folder / number))
+            except RunFailed as error:
+                raise Refused(409, str(error)) from None
+
+    def create(self, name: str, model: str | None) -> LiveProject:
+        """Makes an empty project."""
+        if self.single:
+            raise Refused(409, "this server has one project: start one on a folder of projects")
+        name = clean_name(name)
+        model = model or default_model()
+        self.embedder(model)  # a mistake in its name shows before anything is made
+        with self._lock:
+            number = slug(name)
+            while (self.folder / number).exists():
+                number = f"{slug(name)}-{secrets.token_hex(3)}"
+            return self._admit(number, Project(self.folder / number, (name, model)))
+
+    def open_folder(self, folder: Path) -> LiveProject:
+        """Opens a project that is elsewhere."""
+        folder = folder.resolve()
+        with self._lock:
+            for live in self._open.values():
+                if live.project.folder.resolve() == folder:
+                    return live
+            if folder.parent == self.folder.resolve() and (folder / DATABASE).is_file():
+                return self.get(folder.name)
+            digest = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()
+            try:
+                return self._admit(f"{slug(folder.name)}-{digest[:8]}", Project(folder))
+            except RunFailed as error:
+                raise Refused(409, str(error)) from None
+
+    def remove(self, number: str) -> None:
+        """Moves a project to the trash folder beside it."""
+        live = self.get(number)
+        if self.single or live.project.folder.parent != self.folder:
+            raise Refused(409, "this project is not in the projects folder: delete it yourself")
+        with self._lock:
+            del self._open[number]
+            live.close()
+            make_folder(self.folder / _TRASH)
+            stamp = f"{number}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+            os.replace(live.project.folder, self.folder / _TRASH / stamp)
+
+    def close(self) -> None:
+        """Finishes fits that are under way and closes all projects."""
+        for pool in (self.background, self.worker, self.looking):
+            pool.shutdown(cancel_futures=True)
+        for live in self._open.values():
+            live.close()
+        self._held.close()
+
+
+def checked_folder(folder: Path) -> Path:
+    """The folder, created if needed, or a sentence about why it cannot be one of projects."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: give a folder of projects or a .tadam file")
+    make_folder(folder)
+    return folder
