@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import PlainTextResponse
 
 from tadam import __version__
+from tadam.serve.export_routes import exports_router, opened
 from tadam.serve.image_routes import images_router
 from tadam.serve.model_list import model_items
 from tadam.serve.pages import add_pages
@@ -62,9 +63,17 @@ def base_app(
     return app
 
 
-def studio_app(settings: ServeSettings, folder: Path) -> FastAPI:
-    """The app of a folder of projects, or of one project."""
+def studio_app(settings: ServeSettings, folder: Path, photos: Path | None = None) -> FastAPI:
+    """The app of a folder of projects, or of one project.
+
+    Args:
+        settings: What the server was told.
+        folder: The projects.
+        photos: A folder of classes to make a project of.
+    """
     studio = Studio(settings, folder)
+    if photos is not None:
+        opened(studio, photos)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -73,7 +82,7 @@ def studio_app(settings: ServeSettings, folder: Path) -> FastAPI:
 
     app = base_app("tadam studio", settings, studio.metrics, lifespan)
     app.state.studio = studio
-    for router in (about_router, projects_router, images_router):
+    for router in (about_router, exports_router, projects_router, images_router):
         app.include_router(router, prefix=PREFIX)
     add_pages(app, settings.token, "projects")
     return app

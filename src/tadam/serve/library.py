@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from tadam.serve.live import LiveProject
 from tadam.serve.naming import clean_name, slug
 from tadam.serve.prediction_queue import PredictionQueue
 from tadam.serve.problem import Refused
-from tadam.serve.project import DATABASE, Project
-from tadam.system.files import make_folder
+from tadam.serve.project import CLASSIFIER, DATABASE, Project
+from tadam.system.files import make_folder, not_written, replacing
 from tadam.system.folder_lock import locked
 
-_TRASH = "trash"
+_TRASH, _LOCK = "trash", ".tadam-serve.lock"
+_ONE_PROJECT = "this server has one project: start one on a folder of projects"
 
 
 def projects_folder() -> Path:
@@ -55,8 +57,7 @@ class Library:
         if self.single:
             self._admit(folder.name, Project(folder))
         else:
-            lock = folder / ".tadam-serve.lock"
-            self._held.enter_context(locked(lock, folder, keep=True))
+            self._held.enter_context(locked(folder / _LOCK, folder, keep=True))
 
     def embedder(self, model: str) -> Embedder:
         """The embedder of a model, loaded once."""
@@ -102,15 +103,31 @@ class Library:
     def create(self, name: str, model: str | None) -> LiveProject:
         """Makes an empty project."""
         if self.single:
-            raise Refused(409, "this server has one project: start one on a folder of projects")
+            raise Refused(409, _ONE_PROJECT)
         name = clean_name(name)
         model = model or default_model()
         self.embedder(model)  # a mistake in its name shows before anything is made
         with self._lock:
-            number = slug(name)
-            while (self.folder / number).exists():
-                number = f"{slug(name)}-{secrets.token_hex(3)}"
+            number = self._free(name)
             return self._admit(number, Project(self.folder / number, (name, model)))
+
+    def create_predicting(self, name: str, model: str, file: Path) -> LiveProject:
+        """Makes a project of a `.tadam` file, which it copies; it only predicts."""
+        if self.single:
+            raise Refused(409, _ONE_PROJECT)
+        with self._lock:
+            number = self._free(clean_name(name))
+            folder = self.folder / number
+            with replacing(folder / CLASSIFIER) as temporary:
+                shutil.copyfile(file, temporary)
+            return self._admit(number, Project(folder, (name, model)))
+
+    def _free(self, name: str) -> str:
+        """An id that no project has."""
+        number = slug(name)
+        while number in (_TRASH, "import", "open") or (self.folder / number).exists():
+            number = f"{slug(name)}-{secrets.token_hex(3)}"
+        return number
 
     def open_folder(self, folder: Path) -> LiveProject:
         """Opens a project that is elsewhere."""
@@ -148,9 +165,31 @@ class Library:
         self._held.close()
 
 
-def checked_folder(folder: Path) -> Path:
-    """The folder, created if needed, or a sentence about why it cannot be one of projects."""
+def checked_folder(path: Path | None) -> tuple[Path, Path | None]:
+    """The folder to serve, and a folder of classes to copy into a new project there.
+
+    Args:
+        path: A project, a folder of projects, a folder of classes, or None for the user's own.
+    """
+    folder = path or projects_folder()
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: give a folder of projects or a .tadam file")
-    make_folder(folder)
-    return folder
+        raise UserError(f"{folder} is not a folder: give one of projects, or a .tadam file")
+    if not folder.exists():
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise not_written(folder, error) from None
+    if path is None or (folder / DATABASE).is_file() or _holds_projects(folder):
+        return folder, None
+    make_folder(projects_folder())
+    return projects_folder(), folder
+
+
+def _holds_projects(folder: Path) -> bool:
+    """Whether a folder is empty, or was one of projects before."""
+    entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    return (
+        not entries
+        or (folder / _LOCK).exists()
+        or any((entry / DATABASE).is_file() for entry in entries)
+    )

@@ -19,7 +19,7 @@ from tadam.serve.arrivals import AT_ONCE, stored_embeddings
 from tadam.serve.prediction_queue import PredictionQueue
 from tadam.serve.problem import Refused
 from tadam.serve.project import Project
-from tadam.serve.taught import Taught, taught
+from tadam.serve.taught import Taught, from_file, taught
 
 #: Seconds that a question waits for a fit.
 _PATIENCE = 120.0
@@ -136,7 +136,7 @@ class LiveProject:
 
     def _fitted_now(self) -> Taught:
         if file := self.project.classifier_file:
-            return self._read_only(FewShotClassifier.load(file, device="cpu"))
+            return from_file(FewShotClassifier.load(file, device="cpu"), self.queue.pool)
         with self.project.database.lock:
             photos = self.project.live_photos()
             names = {box.id: box.name for box in self.project.live_boxes()}
@@ -167,14 +167,6 @@ class LiveProject:
             rest = np.stack([z[p.id] for p in others])
         self.busy = None
         return taught(made, class_ids, eyes, [p.id for p in labelled], [p.id for p in others], rest)
-
-    def _read_only(self, classifier: FewShotClassifier) -> Taught:
-        return Taught(
-            classifier,
-            list(range(1, len(classifier.classes_) + 1)),
-            Eyes(classifier.predictor_, self.queue.pool),
-            list(range(1, len(classifier.support_labels_) + 1)),
-        )
 
     def _embeddings(self) -> dict[int, npt.NDArray[np.float32]]:
         """By photo; read from the database once, then only those that are new."""

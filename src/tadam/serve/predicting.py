@@ -9,7 +9,7 @@ from tadam.data.encoded import Encoded
 from tadam.errors import UserError
 from tadam.serve.arrivals import Incoming
 from tadam.serve.naming import photo_name
-from tadam.serve.prediction_queue import PredictionQueue
+from tadam.serve.prediction_queue import PhotoQueue
 from tadam.serve.problem import Refused
 from tadam.serve.taught import Taught
 
@@ -18,7 +18,7 @@ _MOST_BYTES = 64 * 2**20
 
 
 async def answered(
-    queue: PredictionQueue, now: Taught, files: list[Incoming], model: str, revision: int
+    queue: PhotoQueue, now: Taught, files: list[Incoming], model: str, revision: int
 ) -> dict[str, Any]:
     """The answers for photos of a request.
 
@@ -85,11 +85,11 @@ def answer_items(now: Taught, found: Embedded, names: list[str]) -> list[dict[st
     return items
 
 
-def check_classifier(path: Path) -> None:
-    """Refuses a file that is no classifier."""
+def check_classifier(path: Path) -> str:
+    """The model of a classifier in a file; refuses a file that is none."""
     from tadam.classify.classifier import FewShotClassifier
 
     try:
-        FewShotClassifier.load(path, device="cpu")
+        return FewShotClassifier.load(path, device="cpu").model_name_ or ""
     except UserError as error:
         raise Refused(422, str(error).replace(str(path), "the file")) from None

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -31,6 +32,27 @@ class Waiting:
     future: "Future[Embedded]"
 
 
+class PhotoQueue(Protocol):
+    """What embeds photos for many requests, here or elsewhere.
+
+    Attributes:
+        pool: Threads that embed, if it is here.
+        batches: How many batches there were.
+        photos: How many photos were in them.
+    """
+
+    pool: ThreadPoolExecutor | None
+    batches: int
+    photos: int
+
+    @property
+    def length(self) -> int: ...
+
+    def submit(self, eyes: Eyes, images: Sequence[ImageSource]) -> "Future[Embedded]": ...
+
+    def close(self) -> None: ...
+
+
 class PredictionQueue:
     """Embeds photos for many requests.
 
@@ -46,7 +68,7 @@ class PredictionQueue:
     """
 
     def __init__(self, most: int, gather: float, threads: int | None = None) -> None:
-        self.pool: ThreadPoolExecutor = reading_threads(threads or torch.get_num_threads())
+        self.pool: ThreadPoolExecutor | None = reading_threads(threads or torch.get_num_threads())
         self.most, self._gather = most, gather
         self.batches = self.photos = 0
         self._waiting: deque[Waiting] = deque()
@@ -69,13 +91,7 @@ class PredictionQueue:
             waiting = sum(len(w.images) for w in self._waiting)
             if self._closed:
                 raise Refused(503, "the server is shutting down: ask again in a while")
-            if waiting and waiting + len(images) > self.most:
-                seconds = str(max(1, round(waiting / 50)))
-                raise Refused(
-                    429,
-                    f"{waiting} photos are waiting already: ask again in {seconds} s",
-                    {"Retry-After": seconds},
-                )
+            refuse_if_full(waiting, len(images), self.most)
             self._waiting.append(Waiting(eyes, images, future))
             self._change.notify()
         return future
@@ -87,7 +103,8 @@ class PredictionQueue:
             self._change.notify_all()
         for lane in self._lanes:
             lane.join()
-        self.pool.shutdown()
+        if self.pool:
+            self.pool.shutdown()
 
     def _work(self) -> None:
         while batch := self._next():
@@ -123,6 +140,17 @@ class PredictionQueue:
 
     def _ready(self) -> int:
         return sum(len(w.images) for w in self._waiting)
+
+
+def refuse_if_full(waiting: int, new: int, most: int) -> None:
+    """Turns photos away, with the seconds after which to try again, if too many wait."""
+    if waiting and waiting + new > most:
+        seconds = str(max(1, round(waiting / 50)))
+        raise Refused(
+            429,
+            f"{waiting} photos are waiting already: ask again in {seconds} s",
+            {"Retry-After": seconds},
+        )
 
 
 def _share(found: Embedded, start: int, count: int) -> Embedded:

@@ -4,12 +4,12 @@ import asyncio
 import socket
 import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.supervisors import Multiprocess
 
 from tadam.errors import UserError
 from tadam.serve.serve_settings import ServeSettings
@@ -117,6 +117,22 @@ def serve_app(
         sock.close()
 
 
-def is_classifier(path: Path) -> bool:
-    """Whether a path is a file, which then has to be a `.tadam` file."""
-    return path.is_file()
+def serve_workers(
+    factory: str, workers: int, settings: ServeSettings, ready: Callable[[str], None]
+) -> None:
+    """Serves an app from several processes, which share a port; one that dies is replaced.
+
+    Args:
+        factory: Where the function is that makes the app, as `module:function`.
+        workers: Number of processes.
+        settings: Where to listen.
+        ready: Called with the page's address.
+    """
+    sock = bound_socket(settings)
+    try:
+        config = configuration(factory, factory=True, workers=workers)
+        sock.listen(2048)
+        ready(address(settings, sock.getsockname()[1]))
+        Multiprocess(config, uvicorn.Server(config).run, [sock]).run()
+    finally:
+        sock.close()

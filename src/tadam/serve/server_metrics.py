@@ -3,7 +3,7 @@
 import threading
 from bisect import bisect_left
 
-from tadam.serve.prediction_queue import PredictionQueue
+from tadam.serve.prediction_queue import PhotoQueue
 
 #: Upper ends of the buckets, in seconds.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -48,7 +48,7 @@ class ServerMetrics:
         return "\n".join(lines) + "\n"
 
 
-def queue_gauges(queue: PredictionQueue) -> dict[str, tuple[str, float]]:
+def queue_gauges(queue: PhotoQueue) -> dict[str, tuple[str, float]]:
     """What is known of a queue now."""
     return {
         "tadam_queue_length": ("Photos that wait for an answer.", queue.length),

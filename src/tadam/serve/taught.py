@@ -1,6 +1,7 @@
 """What a project has learnt at one moment: its classifier, and the answer for every photo."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +91,16 @@ class Taught:
             cached = _unit(self.classifier.standardised(self.classifier.support_embeddings_))
             self.__dict__["_support"] = cached
         return np.asarray(cached)
+
+
+def from_file(classifier: FewShotClassifier, pool: ThreadPoolExecutor | None) -> Taught:
+    """A classifier that was read, whose classes and photos have no ids but their places."""
+    return Taught(
+        classifier,
+        list(range(1, len(classifier.classes_) + 1)),
+        Eyes(classifier.predictor_, pool),
+        list(range(1, len(classifier.support_labels_) + 1)),
+    )
 
 
 @torch.no_grad()

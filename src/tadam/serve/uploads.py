@@ -89,6 +89,12 @@ def _from_start(file: BinaryIO) -> Iterator[BinaryIO]:
     yield file
 
 
+def is_zip(file: Incoming) -> bool:
+    """Whether a file begins as a zip does."""
+    with file.open() as content:
+        return content.read(4) == b"PK\x03\x04"
+
+
 def unpacked_zips(
     files: list[Incoming], problems: list[tuple[str, str]], stack: ExitStack
 ) -> Iterator[Incoming]:
@@ -100,9 +106,7 @@ def unpacked_zips(
         stack: Closes the copies of the zips.
     """
     for file in files:
-        with file.open() as content:
-            start = content.read(4)
-        if not start.startswith(b"PK\x03\x04"):
+        if not is_zip(file):
             yield file
             continue
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tadam-zip-")))
