@@ -15,7 +15,7 @@ import platformdirs
 
 from tadam.classify.embedded import Embedder
 from tadam.errors import RunFailed, UserError
-from tadam.models.find import default_model
+from tadam.models.find import default_model, shipped_models
 from tadam.serve.live import LiveProject
 from tadam.serve.naming import clean_name, slug
 from tadam.serve.prediction_queue import PredictionQueue
@@ -40,12 +40,17 @@ class Library:
         folder: A folder of projects, or a project.
         queue: What embeds photos.
         notify: Called with a project's id, `state` or `progress`.
+        local: Whether only this machine asks, which may name models by their files.
     """
 
     def __init__(
-        self, folder: Path, queue: PredictionQueue, notify: Callable[[str, str], None]
+        self,
+        folder: Path,
+        queue: PredictionQueue,
+        notify: Callable[[str, str], None],
+        local: bool = True,
     ) -> None:
-        self.folder, self.queue, self._notify = folder, queue, notify
+        self.folder, self.queue, self._notify, self.local = folder, queue, notify, local
         self.worker = ThreadPoolExecutor(1, "learning")
         self.background = ThreadPoolExecutor(2, "background")
         self.looking = ThreadPoolExecutor(os.cpu_count() or 1, "looking")
@@ -61,6 +66,8 @@ class Library:
 
     def embedder(self, model: str) -> Embedder:
         """The embedder of a model, loaded once."""
+        if not self.local and model not in shipped_models():
+            raise UserError(f"there is no model {model!r} here: see the list of models")
         with self._lock:
             if model not in self._embedders:
                 self._embedders[model] = Embedder(model, self.queue.pool)

@@ -4,6 +4,7 @@ A question changes nothing, so one whose replica dies is simply asked again: who
 gets an answer.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -133,6 +134,7 @@ def deployed(
             raise UserError(
                 f"Ray Serve is not installed ({error.name}): pip install 'ray[serve]'"
             ) from None
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)
         serve.start(proxy_location="Disabled")
         stack.callback(serve.shutdown)
         deployment = serve.deployment(Replica).options(

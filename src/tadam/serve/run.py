@@ -133,6 +133,6 @@ def serve_workers(
         config = configuration(factory, factory=True, workers=workers)
         sock.listen(2048)
         ready(address(settings, sock.getsockname()[1]))
-        Multiprocess(config, uvicorn.Server(config).run, [sock]).run()
+        Multiprocess(config, [sock]).run()
     finally:
         sock.close()

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,6 +17,8 @@ from tadam.serve.serve_settings import ServeSettings, is_loopback
 from tadam.serve.server_metrics import ServerMetrics
 
 COOKIE = "tadam-token"
+#: Seconds for a refused client to finish sending.
+_LINGER = 2.0
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: What anybody may ask, for load balancers: it says nothing but that the server works.
 _OPEN = "/api/v1/health"
@@ -81,7 +84,8 @@ class Gate:
                     raise
                 refusal = problem(error.status, str(error), error.headers)
         if refusal.status_code in (408, 413):
-            refusal.headers["connection"] = "close"  # the rest of the body is not read
+            refusal.headers["connection"] = "close"
+            await _drained(receive)
         await refusal(scope, receive, send)  # type: ignore[arg-type]
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -156,6 +160,15 @@ def too_large(settings: ServeSettings) -> Response:
 
 def _too_large(settings: ServeSettings) -> str:
     return f"a request may have {settings.max_upload / 2**20:,.0f} MB at most: send fewer photos"
+
+
+async def _drained(receive: Receive) -> None:
+    """Discards the rest of a body for a while: a client that still sends would miss the answer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            message = await receive()
+            while message["type"] == "http.request" and message.get("more_body", False):
+                message = await receive()
 
 
 def _counted(receive: Receive, settings: ServeSettings) -> Receive:

@@ -33,7 +33,7 @@ class Studio:
     def __init__(self, settings: ServeSettings, folder: Path) -> None:
         self.settings, self.hub, self.metrics = settings, EventHub(), ServerMetrics()
         self.queue = PredictionQueue(settings.queue, settings.gather)
-        self.library = Library(folder, self.queue, self.hub.notify)
+        self.library = Library(folder, self.queue, self.hub.notify, settings.is_local)
 
     def close(self) -> None:
         """Finishes what was accepted."""
