@@ -2,13 +2,15 @@
 # make test: set up and run every check that CI runs.
 # make mutate: break twenty places of the code in turn and see that the tests notice (minutes).
 # make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
+# make studio: set up and open the studio with a sample project (Ctrl-C stops it).
+# make docker-steps: run the Dockerfile's steps in a fresh environment, without Docker (minutes).
 # make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
 PYTHON ?= python3
 VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate attack bench clean
+.PHONY: demo test lint mutate attack bench studio docker-steps clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
@@ -30,6 +32,12 @@ attack: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(VENV)/bin/tadam bench --json runs/bench-$$(date +%Y%m%d-%H%M%S).json
 
+studio: $(VENV)/.studio
+	$(VENV)/bin/tadam serve runs/studio --sample --open
+
+docker-steps: $(VENV)/.dev
+	$(VENV)/bin/python tests/serve/dockerfile_steps.py
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -38,10 +46,15 @@ $(VENV)/.demo: $(BUILT_FROM) | $(VENV)/bin/python
 	$(PIP) -e '.[plots,imagenet]'
 	@touch $@
 
+$(VENV)/.studio: $(BUILT_FROM) | $(VENV)/bin/python
+	@echo "installing tadam's studio into $(VENV) ..."
+	$(PIP) -e '.[serve,imagenet]'
+	@touch $@
+
 $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/bin/python
 	@echo "installing tadam and its test tools into $(VENV) ..."
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.studio
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -62,9 +62,7 @@ def test_64_clients_at_once_get_the_answers_of_the_classifier_and_slow_ones_hold
         facts = web.get(f"{API}/info").json()
         assert [(c["name"], c["count"]) for c in facts["classes"]] == [("box", 5), ("disc", 5)]
         text = web.get(f"{API}/metrics").text
-        assert 'route="/api/v1/predict",status="200"} 193' in text.replace(
-            'route="/predict', 'route="/api/v1/predict'
-        )
+        assert 'route="/predict",status="200"} 193' in text
         assert "tadam_photos_total 201" in text
 
 
@@ -85,6 +83,11 @@ class Stubborn:
         return Embedded(rows, z, {i: "negative" for i, x in enumerate(images) if x < 0})
 
 
+def filled(queue: PredictionQueue, eyes: Stubborn) -> None:
+    while True:
+        queue.submit(eyes, [7])  # type: ignore[arg-type, list-item]
+
+
 def test_a_batch_gives_each_request_its_own_and_a_full_queue_turns_the_next_away() -> None:
     queue, eyes = PredictionQueue(most=40, gather=0.001, threads=1), Stubborn()
     first: list[Future[Embedded]] = [queue.submit(eyes, [1, -2, 3]) for _ in range(2)]  # type: ignore[arg-type, list-item]
@@ -92,8 +95,7 @@ def test_a_batch_gives_each_request_its_own_and_a_full_queue_turns_the_next_away
         time.sleep(0.001)  # both lanes have taken theirs, or one has both
     rest = [queue.submit(eyes, [10 * i, 10 * i + 1]) for i in range(1, 21)]  # type: ignore[arg-type, list-item]
     with pytest.raises(Refused, match="waiting already") as refused:
-        for _ in range(4):
-            rest.append(queue.submit(eyes, [7]))  # type: ignore[arg-type, list-item]
+        filled(queue, eyes)
     assert refused.value.status == 429
     assert int((refused.value.headers or {})["Retry-After"]) >= 1
     eyes.open.set()
