@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import pytest
 from serving import API, TOKEN, as_process, client, folder_of_classes, in_thread, png
 
 from tadam.serve.app import studio_app
@@ -70,25 +71,15 @@ def test_a_second_server_on_the_same_folder_is_refused_in_a_sentence(tmp_path: P
 
 
 def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
-    """The limit on a process's file sizes stands for a disk of that size."""
-    script = (
-        "import resource, signal, sys\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "from tadam.cli.app import main\n"
-        "main()\n"
-    )
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
     try:
         mounted = subprocess.run(command, capture_output=True).returncode == 0
     except FileNotFoundError:
         mounted = False
     if not mounted:
-        import pytest
-
         pytest.skip("this user may not mount a small file system")
-    del script
     settings = ServeSettings(port=0, token=TOKEN)
     try:
         with in_thread(studio_app(settings, folder), settings) as where, client(where) as web:
@@ -114,14 +105,9 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_classes_on_the_command_line_becomes_a_project(
-    tmp_path: Path, monkeypatch: object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_of_classes(tmp_path / "mine", range(2), ["disc", "box"])
-    os.environ["XDG_DATA_HOME"], before = str(tmp_path / "data"), os.environ.get("XDG_DATA_HOME")
-    try:
-        with as_process(folder) as (_, where), client(where) as web:
-            assert [item["name"] for item in web.get(f"{API}/projects").json()] == ["mine"]
-    finally:
-        os.environ.pop("XDG_DATA_HOME")
-        if before is not None:
-            os.environ["XDG_DATA_HOME"] = before
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with as_process(folder) as (_, where), client(where) as web:
+        assert [item["name"] for item in web.get(f"{API}/projects").json()] == ["mine"]

@@ -1,10 +1,12 @@
 """Everything the OpenAPI document promises, tried with generated requests, good and bad."""
 
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import schemathesis
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serving import API, TOKEN, client, in_thread, pngs
 
 from tadam.serve.app import studio_app
@@ -26,7 +28,7 @@ def test_no_request_makes_the_server_fail_or_break_its_word(tmp_path: Path) -> N
         headers = {"X-Tadam-Token": TOKEN}
         tried = 0
         for found in schema.get_all_operations():
-            operation = found.ok()
+            operation: Any = found.ok()  # type: ignore[union-attr]
             if operation.path.endswith(_ENDLESS) or "export/onnx" in operation.path:
                 continue
 
@@ -38,10 +40,11 @@ def test_no_request_makes_the_server_fail_or_break_its_word(tmp_path: Path) -> N
                 database=None,
                 suppress_health_check=list(hypothesis.HealthCheck),
             )
-            def attempt(case: schemathesis.Case) -> None:
+            def attempt(case: Any) -> None:
                 nonlocal tried
                 tried += 1
-                case.call_and_validate(headers=headers)
+                # A schema cannot say which bytes are a photo, or which names are taken.
+                case.call_and_validate(headers=headers, excluded_checks=[positive_data_acceptance])
 
             attempt()
         assert tried > 60

@@ -2,8 +2,10 @@
 
 import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from serving import API, Client, folder_of_classes, png, pngs
 
@@ -84,7 +86,7 @@ def test_every_action_can_be_undone_and_done_again(web: Client) -> None:
         )
 
     ids = [photo["id"] for photo in extra]
-    actions = [
+    actions: list[Callable[[], httpx.Response]] = [
         lambda: web.post(f"{project}/images/assign", json={"ids": ids, "class_id": disc}),
         lambda: web.post(f"{project}/images/assign", json={"ids": ids, "class_id": None}),
         lambda: web.post(f"{project}/images/accept", json={"ids": ids}),

@@ -42,4 +42,5 @@ def test_a_replica_killed_under_load_costs_no_answer(
                 for i, future in enumerate(asked):
                     assert future.result() == pytest.approx(expected[i % 4], abs=1e-5)
             broken = web.post(f"{API}/predict", content=b"no photo").json()
-            assert broken["answers"] == [] and "not an image" in broken["problems"][0]["detail"]
+            assert broken["answers"] == []
+            assert "not an image" in broken["problems"][0]["detail"]

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -162,10 +163,10 @@ def test_a_request_that_is_too_large_is_refused(web: Client) -> None:
     large = b"\0" * (20 * 2**20 + 1)
     sentence(web.post(f"{project}/images", files={"files": ("x", large)}), 413, "20 MB")
 
-    def chunks() -> object:
+    def chunks() -> Iterator[bytes]:
         yield from (large[: 2**22] for _ in range(6))
 
-    answer = web.post(f"{project}/predict", content=chunks())  # type: ignore[arg-type]
+    answer = web.post(f"{project}/predict", content=chunks())
     sentence(answer, 413, "20 MB")
     assert web.add(project, pngs("disc", [1]))["added"]
 

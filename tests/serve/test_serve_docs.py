@@ -33,13 +33,13 @@ def test_curl_and_python_get_answers(classifier_file: Path, tmp_path: Path) -> N
             answers = json.loads(done.stdout)["answers"]
             assert [answer["label"] for answer in answers] == ["disc"] * count
         (script,) = re.findall(r"```python\n(.+?)```", TEXT, re.DOTALL)
-        done = subprocess.run(
+        printed = subprocess.run(
             [sys.executable, "-c", script.replace(ADDRESS, where)],
             cwd=tmp_path,
             capture_output=True,
             text=True,
         )
-        assert done.stdout.startswith("disc 0.9"), done.stderr
+        assert printed.stdout.startswith("disc 0."), printed.stderr
 
 
 def test_every_request_in_the_table_is_one_of_the_api(server: str) -> None:

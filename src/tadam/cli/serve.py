@@ -1,7 +1,7 @@
 """`tadam serve`: the studio in the browser, and the HTTP API."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,9 +90,9 @@ def serve(path: Served = None, *, listen: ListenOptions, scale: ScaleOptions) ->
         raise UserError("`sample` makes a project: give a folder of projects with it")
     if listen.token is not None and (len(listen.token) < 8 or not listen.token.isascii()):
         raise UserError("`token` must have at least 8 letters, digits or signs: choose another")
-    given = {"token": listen.token} if listen.token else {}
-    most = listen.max_upload * 2**20
-    settings = ServeSettings(listen.host, listen.port, max_upload=most, **given)
+    settings = ServeSettings(listen.host, listen.port, max_upload=listen.max_upload * 2**20)
+    if listen.token is not None:
+        settings = replace(settings, token=listen.token)
     if not settings.is_local:
         err.print(
             "note: other machines can connect; each request needs the token. Traffic is not "

@@ -4,6 +4,7 @@ Requests never wait for the fit unless they ask for an answer; then they wait fo
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from tadam.serve.taught import Taught, from_file, taught
 
 #: Seconds that a question waits for a fit.
 _PATIENCE = 120.0
+#: Seconds between two attempts to get photos into a full queue.
+_PAUSE = 0.1
 
 
 class Busy(NamedTuple):
@@ -130,9 +133,15 @@ class LiveProject:
             self.project.close()
 
     def embed(self, images: Sequence[ImageSource]) -> Embedded:
-        """What the project's model makes of new photos."""
+        """What the project's model makes of new photos; waits while the queue is full."""
         eyes = self._embedder(self.project.model).eyes
-        return self.queue.submit(eyes, images).result()
+        while True:
+            try:
+                return self.queue.submit(eyes, images).result()
+            except Refused as refusal:
+                if refusal.status != 429:
+                    raise
+                time.sleep(_PAUSE)
 
     def _fitted_now(self) -> Taught:
         if file := self.project.classifier_file:

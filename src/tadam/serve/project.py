@@ -90,7 +90,7 @@ class Project:
             forget_old(connection)
         columns = "id, digest, name, format, width, height, class_id, deleted, added"
         rows = connection.execute(f"SELECT {columns} FROM image")
-        self.photos = {row[0]: Photo(*row[:7], bool(row[7]), row[8]) for row in rows}
+        self.photos = {row[0]: Photo(*row) for row in rows}  # 0 and 1 do for `deleted`
         rows = connection.execute("SELECT id, name, deleted FROM class")
         self.boxes = {row[0]: Box(row[0], row[1], bool(row[2])) for row in rows}
         self.by_digest = {photo.digest: photo.id for photo in self.photos.values()}

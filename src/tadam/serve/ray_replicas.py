@@ -71,7 +71,7 @@ class RayQueue:
 
     def __init__(self, handle: Any, most: int) -> None:
         self._handle, self._most = handle, most
-        self.pool = None
+        self.pool: ThreadPoolExecutor | None = None
         self.batches = self.photos = self.retries = 0
         self._waiting = 0
         self._lock = threading.Lock()
@@ -98,7 +98,7 @@ class RayQueue:
                 try:
                     rows, z, problems = self._handle.embed.remote(photos).result()
                     self.batches, self.photos = self.batches + 1, self.photos + len(photos)
-                    return Embedded(rows, np.asarray(z), problems)
+                    return Embedded(rows, np.array(z), problems)
                 except RayTaskError as error:
                     raise RunFailed(f"a replica failed: {error.cause}") from None
                 except RayError:  # the replica died, or its machine
@@ -137,7 +137,8 @@ def deployed(
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
         serve.start(proxy_location="Disabled")
         stack.callback(serve.shutdown)
-        deployment = serve.deployment(Replica).options(
+        deployment: Any = serve.deployment(Replica)
+        deployment = deployment.options(
             num_replicas=replicas,
             max_ongoing_requests=_UNDER_WAY,
             ray_actor_options={"num_cpus": cluster.cpus, "num_gpus": cluster.gpus},

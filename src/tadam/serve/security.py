@@ -86,7 +86,7 @@ class Gate:
         if refusal.status_code in (408, 413):
             refusal.headers["connection"] = "close"
             await _drained(receive)
-        await refusal(scope, receive, send)  # type: ignore[arg-type]
+        await refusal(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """The answer to a request that must not pass; None for the others."""

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
@@ -83,7 +83,7 @@ def _opener(file: UploadFile) -> Callable[[], AbstractContextManager[BinaryIO]]:
 
 
 @contextmanager
-def _from_start(file: BinaryIO) -> Iterator[BinaryIO]:
+def _from_start(file: Any) -> Iterator[BinaryIO]:
     """A file that its owner closes, from its beginning."""
     file.seek(0)
     yield file
