@@ -2,7 +2,7 @@
 #   python -m pip wheel --no-deps -w dist . && docker build -t tadam .
 #   docker run --read-only --tmpfs /tmp -p 8000:8000 -e TADAM_TOKEN=... -v ./flowers.tadam:/flowers.tadam:ro tadam /flowers.tadam
 #   docker run --read-only --tmpfs /tmp -p 8000:8000 -e TADAM_TOKEN=... -v photos:/projects tadam
-# tests/serve/dockerfile_steps.py runs the same steps in a fresh environment where there is no Docker.
+# tests/dockerfile_steps.py runs the same steps in a fresh environment where there is no Docker.
 FROM python:3.11-slim
 
 RUN useradd --create-home --uid 10001 tadam && mkdir /projects && chown tadam /projects

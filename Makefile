@@ -36,7 +36,7 @@ studio: $(VENV)/.studio
 	$(VENV)/bin/tadam serve runs/studio --sample --open
 
 docker-steps: $(VENV)/.dev
-	$(VENV)/bin/python tests/serve/dockerfile_steps.py
+	$(VENV)/bin/python tests/dockerfile_steps.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

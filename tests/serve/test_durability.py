@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -86,12 +87,8 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
             project = web.project("Full", "fc100")
             kept = web.add(project, [("first.png", png("disc", 1))])["added"]
             ballast = folder / "ballast"
-            with open(ballast, "wb") as file:
-                try:
-                    while True:
-                        file.write(b"\0" * 4096)
-                        file.flush()
-                except OSError:
+            with open(ballast, "wb", buffering=0) as file, suppress(OSError):
+                while file.write(b"\0" * 4096):
                     pass
             answer = web.post(f"{project}/images", files={"files": ("x.png", png("box", 1))})
             assert answer.status_code == 507, answer.text
