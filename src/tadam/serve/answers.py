@@ -1,6 +1,6 @@
 """What the API says of a project: its state, lists of photos, and how good its classifier is."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +16,8 @@ from tadam.serve.taught import UNCERTAIN, Taught
 
 #: Classes with fewer photos than this are called too few; photos that are suggested.
 _FEW, _SUGGESTED = 5, 20
+#: Photos of a class that its box shows.
+_COVERS = 4
 SHOWS = ("all", "unlabelled", "uncertain", "suspected", "unknown", "class")
 SORTS = ("newest", "uncertain", "class", "name")
 
@@ -25,12 +27,17 @@ def state_of(live: LiveProject) -> dict[str, Any]:
     project, now = live.project, live.taught
     photos, boxes = project.live_photos(), project.live_boxes()
     counts = Counter(photo.class_id for photo in photos)
+    covers: defaultdict[int | None, list[int]] = defaultdict(list)
+    for photo in reversed(photos):
+        if len(covers[photo.class_id]) < _COVERS:
+            covers[photo.class_id].append(photo.id)
     classes: list[dict[str, Any]] = [
         {
             "id": box.id,
             "name": box.name,
             "count": counts[box.id],
             "accuracy": now.class_accuracy.get(box.id),
+            "covers": covers[box.id],
         }
         for box in boxes
     ]

@@ -84,5 +84,5 @@ def studio_app(settings: ServeSettings, folder: Path, photos: Path | None = None
     app.state.studio = studio
     for router in (about_router, exports_router, projects_router, images_router):
         app.include_router(router, prefix=PREFIX)
-    add_pages(app, settings.token, "projects")
+    add_pages(app, settings.token, "project" if studio.library.single else "projects")
     return app

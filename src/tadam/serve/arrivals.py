@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tadam.classify.embedded import Embedded
 from tadam.classify.reading import ImageSource
 from tadam.errors import UserError
-from tadam.serve.history import FieldChange, record
+from tadam.serve.history import FieldChange, next_action, record
 from tadam.serve.naming import clean_name, counted, folder_of, photo_name
 from tadam.serve.photo_files import Arrival
 from tadam.serve.project import Box, Photo, Project
@@ -68,6 +68,7 @@ def add_photos(
     by_folder: bool = False,
     progress: Progress | None = None,
     total: int = 0,
+    group: str = "",
 ) -> AddedPhotos:
     """Adds photos to a project, as one action.
 
@@ -80,6 +81,7 @@ def add_photos(
         by_folder: Whether the outermost folder in a file's name is its class.
         progress: Called with (files done, total).
         total: Number of files, for that.
+        group: Several calls in a row with the same text are undone together.
     """
     result, done = AddedPhotos(), 0
     if class_id is not None:
@@ -94,7 +96,7 @@ def add_photos(
                 result.duplicates.append((file.name, found))
             else:
                 stored.setdefault(found.digest, (found, folder_of(file.name)))
-        _embed_and_add(project, list(stored.values()), embed, class_id, by_folder, result)
+        _embed_and_add(project, list(stored.values()), embed, class_id, by_folder, group, result)
         done += len(part)
         if progress:
             progress(done, max(done, total))
@@ -129,6 +131,7 @@ def _embed_and_add(
     embed: Callable[[Sequence[ImageSource]], Embedded],
     class_id: int | None,
     by_folder: bool,
+    group: str,
     result: AddedPhotos,
 ) -> None:
     found = embed([project.files.path(a.digest) for a, _ in stored]) if stored else None
@@ -160,8 +163,7 @@ def _embed_and_add(
                     (photo.id, model, z.tobytes()),
                 )
             if changes:
-                said = f"Add {counted(len(result.added) + len(photos))}"
-                result.action = record(connection, said, changes, result.action)
+                _record(project, connection, changes, group, result)
                 project.touch()
         for box in boxes:
             project.boxes[box.id] = box
@@ -169,6 +171,24 @@ def _embed_and_add(
             project.photos[photo.id] = photo
             project.by_digest[photo.digest] = photo.id
     result.added += [photo.id for photo in photos]
+
+
+def _record(
+    project: Project,
+    connection: sqlite3.Connection,
+    changes: list[FieldChange],
+    group: str,
+    result: AddedPhotos,
+) -> None:
+    """Notes what arrived, together with what came just before if that belongs to it."""
+    last = next_action(connection, False)
+    belongs = {result.action} if not group else {result.action, project.groups.get(group)}
+    earlier = last[2] if last and last[0] in belongs else []
+    count = sum(change.table == "image" for change in (*earlier, *changes))
+    extends = last[0] if last and earlier else None
+    result.action = record(connection, f"Add {counted(count)}", changes, extends)
+    if group:
+        project.groups = {group: result.action}
 
 
 def _class_of(

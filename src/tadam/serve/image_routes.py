@@ -36,6 +36,10 @@ MULTIPART: dict[str, Any] = {
                             "type": "boolean",
                             "description": "the first folder in a file's name is its class",
                         },
+                        "undo_group": {
+                            "type": "string",
+                            "description": "requests in a row with the same text undo together",
+                        },
                     },
                 }
             }
@@ -60,7 +64,8 @@ async def add(request: Request, live: AProject, studio: AStudio) -> Any:
     writable(live)
     async with sent_files(request, studio.settings) as sent:
         class_id, by_folder = sent.number("class_id"), sent.flag("by_folder")
-        result = await in_thread(studio.add, live, sent.files, class_id, by_folder)
+        group = sent.fields.get("undo_group", "")
+        result = await in_thread(studio.add, live, sent.files, class_id, by_folder, group)
     return added_items(live, result)
 
 

@@ -33,7 +33,7 @@ def add_pages(app: FastAPI, token: str, mode: str) -> None:
     Args:
         app: The app.
         token: What the page sends with changing requests.
-        mode: `projects`, or `classifier` for a served `.tadam` file.
+        mode: `projects`, `project` for one alone, or `classifier` for a served `.tadam` file.
     """
     router = APIRouter(include_in_schema=False)
 

@@ -60,11 +60,13 @@ class Project:
         revision: Goes up with every change, and whenever the classifier has learnt it.
         edits: How many changes there were.
         on_change: Called after every change.
+        groups: The last action that may still grow, by the name its senders gave it.
     """
 
     def __init__(self, folder: Path, create: tuple[str, str] | None = None) -> None:
         self.folder, self.files = folder, StoredPhotos(folder)
         self.on_change: Callable[[], None] = lambda: None
+        self.groups: dict[str, int] = {}
         self._held = ExitStack()
         if create is None and not (folder / DATABASE).is_file():
             raise UserError(f"{folder} is not a project: it has no {DATABASE}")

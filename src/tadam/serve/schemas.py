@@ -87,6 +87,7 @@ class ClassItem(BaseModel):
     name: str = Field(examples=["cat"])
     count: int
     accuracy: float | None
+    covers: list[int] = Field(default=[], description="some of its newest photos")
 
 
 class ListLengths(BaseModel):

@@ -47,6 +47,7 @@ class Studio:
         sent: list[Incoming],
         class_id: int | None = None,
         by_folder: bool = False,
+        group: str = "",
     ) -> AddedPhotos:
         """Adds photos to a project and shows how far it is."""
         writable(live)
@@ -67,6 +68,7 @@ class Studio:
                     by_folder,
                     progress,
                     len(sent),
+                    group,
                 )
             finally:
                 live.show(None)
