@@ -16,6 +16,7 @@ demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
 
 test: lint
+	@command -v chromium > /dev/null || echo "Chromium is not installed: the studio's browser tests are skipped."
 	$(VENV)/bin/pytest -n 2
 
 lint: $(VENV)/.dev
