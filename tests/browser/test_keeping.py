@@ -105,6 +105,7 @@ def test_reloading_the_page_loses_nothing(
     open_studio: Open, server: RunningStudio, small_model: str
 ) -> None:
     studio = open_studio(server, taught_project(server, small_model, "Reloaded"))
+    studio.drawn()
     studio.grid.focus()
     studio.page.keyboard.press("Control+a")
     studio.page.keyboard.press("2")

@@ -39,6 +39,8 @@ export class Session {
     this.news = null;
     this.timer = 0;
     this.looked = 0;
+    /** Is under way while all photos are being selected. */
+    this.selecting = /** @type {Promise<void> | null} */ (null);
   }
 
   /** Loads the project and listens to the server. */

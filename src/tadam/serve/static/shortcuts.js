@@ -4,6 +4,9 @@ import { chosen, selectAll, selectNone } from "./selection.js";
 
 /** @typedef {import("./session.js").Session} Session */
 
+/** Keys that do something to photos. */
+const ACTS = /^(\d|a|delete|backspace)$/i;
+
 /** @param {EventTarget | null} target */
 const typing = (target) => target instanceof Element
   && target.closest("input:not([type=range]), textarea, select, dialog") !== null;
@@ -18,13 +21,18 @@ function withControl(session, event) {
     if (event.shiftKey) session.redo();
     else session.undo();
   } else if (key === "y") session.redo();
-  else if (key === "a" && session.store.value.view === "photos") selectAll(session);
-  else return false;
+  else if (key === "a" && session.store.value.view === "photos") {
+    session.selecting = selectAll(session).finally(() => { session.selecting = null; });
+  } else return false;
   return true;
 }
 
 /** @param {Session} session @param {KeyboardEvent} event @returns {boolean} whether it was ours */
 function onPhotos(session, event) {
+  if (session.selecting && ACTS.test(event.key)) { // means all photos, once they are selected
+    session.selecting.then(() => onPhotos(session, event));
+    return true;
+  }
   const { selected, state } = session.store.value;
   const ids = selected.size || inGrid(event.target) ? chosen(session) : [];
   if (event.key === "Escape" && selected.size) {
