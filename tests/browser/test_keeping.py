@@ -7,11 +7,11 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from drawings import drawing, jpeg, photo_file
 from playwright.sync_api import Browser, expect
+
+from drawings import drawing, jpeg, photo_file
 from running_studio import RunningStudio
 from studio_page import StudioPage
-
 from tadam.classify.classifier import FewShotClassifier
 
 Open = Callable[..., StudioPage]

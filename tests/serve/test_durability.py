@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import API, TOKEN, as_process, client, folder_of_classes, in_thread, png
 
+from serving import API, TOKEN, as_process, client, folder_of_classes, in_thread, png
 from tadam.serve.app import studio_app
 from tadam.serve.project import Project
 from tadam.serve.serve_settings import ServeSettings
