@@ -3,18 +3,21 @@
 # make mutate: break twenty places of the code in turn and see that the tests notice (minutes).
 # make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
 # make package: the sdist and a wheel in dist/, checked as they would be published.
+# make studio: set up and open the studio with a sample project (Ctrl-C stops it).
+# make docker-steps: run the Dockerfile's steps in a fresh environment, without Docker (minutes).
 # make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
 PYTHON ?= python3
 VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate attack bench package clean
+.PHONY: demo test lint mutate attack bench studio docker-steps package clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
 
 test: lint
+	@command -v chromium > /dev/null || echo "Chromium is not installed: the studio's browser tests are skipped."
 	$(VENV)/bin/pytest -n 2
 
 lint: $(VENV)/.dev
@@ -37,6 +40,12 @@ package: $(VENV)/bin/python
 	$(VENV)/bin/python -m build --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
 
+studio: $(VENV)/.studio
+	$(VENV)/bin/tadam serve runs/studio --sample --open
+
+docker-steps: $(VENV)/.dev
+	$(VENV)/bin/python tests/dockerfile_steps.py
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -45,10 +54,15 @@ $(VENV)/.demo: $(BUILT_FROM) | $(VENV)/bin/python
 	$(PIP) -e '.[plots,imagenet]'
 	@touch $@
 
+$(VENV)/.studio: $(BUILT_FROM) | $(VENV)/bin/python
+	@echo "installing tadam's studio into $(VENV) ..."
+	$(PIP) -e '.[serve,imagenet]'
+	@touch $@
+
 $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/bin/python
 	@echo "installing tadam and its test tools into $(VENV) ..."
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.studio
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -33,8 +33,9 @@ LAYERS = {
     "evaluation": "everything above",
     "training": "everything above",
     "reports": "everything above",
+    "serve": "everything above except reports",
     "benchmarks": "everything above except reports",
-    "reproduce": "everything above except benchmarks",
+    "reproduce": "everything above except benchmarks serve",
     "cli": "everything above",
 }
 #: The front door names what is public, and `python -m tadam` is the command line.

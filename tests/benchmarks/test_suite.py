@@ -19,6 +19,7 @@ from tadam.benchmarks import (
     network,
     photos_speed,
     prediction,
+    serving_speed,
     startup,
     steps,
     suite,
@@ -26,7 +27,7 @@ from tadam.benchmarks import (
 from tadam.benchmarks.results import Measurement, Report, read_report
 from tadam.benchmarks.suite import PARTS, Plan, as_shares, quick_plan, trials
 from tadam.benchmarks.tables import machine_line, tables
-from tadam.benchmarks.targets import IMPORT, INFERENCE, STEP_NATIVE, TARGETS
+from tadam.benchmarks.targets import IMPORT, INFERENCE, SERVE_RATE, STEP_NATIVE, TARGETS
 from tadam.benchmarks.workload import Setup
 from tadam.classify import export
 from tadam.errors import RunFailed, UserError
@@ -87,6 +88,8 @@ def report() -> Report:
         patch.setattr(inference, "onnx_seconds", lambda *arguments: 1.0)
         patch.setattr(startup, "import_seconds", lambda: (2.0, 0.05))  # see below for the real ones
         patch.setattr(startup, "help_seconds", lambda: 0.4)
+        served = Measurement("serve", SERVE_RATE, "64 clients", 2.0, "x", note="made up")
+        patch.setattr(serving_speed, "measure", lambda *arguments: [served])  # has its own test
         return suite.run(PLAN, lambda *arguments: None)
 
 

@@ -12,6 +12,7 @@ from tadam.benchmarks import (
     network,
     photos_speed,
     prediction,
+    serving_speed,
     startup,
     steps,
 )
@@ -26,6 +27,7 @@ PARTS = (
     *("gemm", "step", "data", "evaluation", "inference", "prediction", "scaling", "memory"),
     "startup",
     "photos",
+    "serve",
 )
 _SIZES = {
     "way": (5, 10, 20),
@@ -58,6 +60,7 @@ class Plan:
         test_classes: Classes in the evaluation store; FC100's test split has 20.
         test_queries: Queries per evaluated task.
         photos: JPEG files to classify.
+        requests: Requests over which the memory of the HTTP service is watched.
     """
 
     threads: int
@@ -75,6 +78,7 @@ class Plan:
     test_classes: int = 20
     test_queries: int = 100
     photos: int = 96
+    requests: int = 20_000
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -98,6 +102,7 @@ def quick_plan(threads: int) -> Plan:
         naive_tasks=4,
         sizes={"way": (20,), "shot": (10,), "queries": (64,), "image_size": (84,)},
         memory=(Setup(64),),
+        requests=400,
     )
 
 
@@ -138,6 +143,7 @@ def trials(plan: Plan) -> list[Trial]:
         add("memory", where, steps.memory, setup, threads)
     add("startup", "startup", startup.measure, plan.rounds)
     add("photos", "photos", photos_speed.measure, threads, *turns, plan.photos)
+    add("serve", "HTTP service", serving_speed.measure, *turns, plan.requests)
     found.sort(key=lambda trial: PARTS.index(trial.part))
     return [trial for trial in found if trial.part in plan.parts]
 

@@ -15,6 +15,7 @@ from tadam.benchmarks.targets import (
     MEMORY,
     MEMORY_TARGETS,
     PHOTOS_TARGETS,
+    SERVE_TARGETS,
     SHARES,
     STARTUP_TARGETS,
     STEP_NATIVE,
@@ -61,9 +62,16 @@ def tables(report: Report) -> Iterator[Table | str]:
             rates = {k.partition("_")[0]: v for k, v in m.raw.items() if k.endswith("_per_second")}
             shown = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items())
             yield f"{m.name}: {m.text}, target {PHOTOS_TARGETS[m.name]:g}x (photos/s: {shown})"
+        if m.part == "serve":
+            target = SERVE_TARGETS.get((m.name, m.setting))
+            yield f"{m.name}, {m.setting}: {m.text}" + (f", target {target:g}x" if target else "")
         if m.name in STARTUP_TARGETS:
             yield f"{m.name}: {m.text}, target {STARTUP_TARGETS[m.name]:g} s"
-    yield from dict.fromkeys(f"{m.name}: {m.note}" for m in report.measurements if m.note)
+    yield from dict.fromkeys(
+        f"{m.name}{f', {m.setting}' if m.part == 'serve' else ''}: {m.note}"
+        for m in report.measurements
+        if m.note
+    )
 
 
 def _widths(report: Report) -> list[int]:

@@ -18,6 +18,10 @@ PHOTOS_BUSY = "photos to CSV beside a busy process vs alone"
 IMPORT = "import of tadam's classifier, beyond torch"
 HELP = "tadam --help"
 
+SERVE_RATE = "requests per second vs a bare handler"
+SERVE_P99 = "p99 of a request vs a bare handler"
+SERVE_MEMORY = "memory after many requests vs before"
+
 #: The measurements shown as percentages; the others are speed ratios.
 SHARES = (FORWARD, FORWARD_BACKWARD, DATA, STEP_SHARE)
 
@@ -40,6 +44,13 @@ MEMORY_TARGETS = {"width 64, 84x84": 6.0}
 
 #: Least acceptable speed with photos; with one more busy process than cores, half is its share.
 PHOTOS_TARGETS = {PHOTOS_LOOP: 1.0, PHOTOS_READING: 1.5, PHOTOS_BUSY: 0.5}
+
+#: Of the HTTP service by name and setting: least ratio, or the most where lower is better.
+SERVE_TARGETS = {
+    (SERVE_RATE, "64 clients"): 1.5,
+    (SERVE_P99, "64 clients"): 1.0,
+    (SERVE_MEMORY, "20000 requests"): 1.1,
+}
 
 #: Longest acceptable wait, in seconds.
 STARTUP_TARGETS = {IMPORT: 0.2, HELP: 1.0}

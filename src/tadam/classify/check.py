@@ -216,7 +216,7 @@ def _checked(
         confused=[
             Confusion((two, one), count) for (one, two), count in pairs.most_common() if count
         ],
-        mislabelled=_mislabelled(answers, paths, names),
+        mislabelled=doubtful_photos(answers, paths, names),
         odd=_odd(classifier, paths, names),
         copies=copies,
         few=[c.name for c in classes if c.photos < FEW],
@@ -234,9 +234,10 @@ def _most(row: "np.ndarray[Any, Any]", own: int, names: list[str]) -> str | None
     return names[int(wrong.argmax())] if wrong.any() else None
 
 
-def _mislabelled(
+def doubtful_photos(
     answers: LeftOutAnswers, paths: list[str], names: list[str]
 ) -> list[DoubtfulPhoto]:
+    """Photos that the others contradict, the most doubtful first."""
     found = []
     for path, label, p in zip(paths, answers.labels, answers.probabilities, strict=True):
         odds = float(p.max() / max(p[label], 1e-12))

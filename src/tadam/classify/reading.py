@@ -168,6 +168,8 @@ class Reader:
         thumbnail: What to keep of each image besides: `shrunk`, `thumbnail`, or nothing.
         network: What the thread that has read an image does with it next, on its own; see
             `tadam.nn.one_by_one`.
+        pool: Threads to read with, each with one PyTorch thread, for a program that reads a few
+            images at a time for days; None for new ones each time.
     """
 
     preprocess: Callable[[Tensor], Tensor]
@@ -176,6 +178,7 @@ class Reader:
     device: torch.device
     thumbnail: Callable[[Pixels], Any] | None = None
     network: Callable[[Tensor], Tensor] | None = None
+    pool: ThreadPoolExecutor | None = None
 
     def batches(
         self,
@@ -195,8 +198,7 @@ class Reader:
         most = max(READ_AT_ONCE, _PIXELS_AT_ONCE // self.size**2)
         threads = torch.get_num_threads()
         size = threads if self.network else min(os.cpu_count() or 1, _MOST_THREADS)
-        # Each takes one core: PyTorch's own threads would only get into each other's way.
-        pool = ThreadPoolExecutor(size, initializer=partial(torch.set_num_threads, 1))
+        pool = self.pool or reading_threads(size)
         at_once = _RUN_AT_ONCE if self.network else READ_AT_ONCE
         try:
             waiting: list[Prepared] = []
@@ -217,8 +219,9 @@ class Reader:
             if waiting:
                 yield _joined(waiting)
         finally:
-            pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(threads)  # for threads that start later
+            if self.pool is None:
+                pool.shutdown(cancel_futures=True)
+                torch.set_num_threads(threads)  # for threads that start later
 
     @torch.inference_mode()
     def _prepare(self, first: int, block: Sequence[ImageSource]) -> _Outcome:
@@ -239,6 +242,11 @@ class Reader:
             small,
             embedded=self.network is not None,
         )
+
+
+def reading_threads(size: int) -> ThreadPoolExecutor:
+    """Threads of one core each: PyTorch's own would only get into each other's way."""
+    return ThreadPoolExecutor(size, initializer=partial(torch.set_num_threads, 1))
 
 
 def _blocks(

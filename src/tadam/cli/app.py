@@ -24,6 +24,7 @@ from tadam.cli.fit import fit
 from tadam.cli.flags import with_flags
 from tadam.cli.predict import predict
 from tadam.cli.reproduce import reproduce_app
+from tadam.cli.serve import serve
 from tadam.cli.settings import settings
 from tadam.cli.sort_photos import undo
 from tadam.cli.suggest import suggest
@@ -49,7 +50,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(cache_app, name="cache")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(reproduce_app, name="reproduce")
-_PHOTOS = (fit, check, predict, undo, evaluate, suggest, add, remove, info, export)
+_PHOTOS = (fit, check, predict, undo, evaluate, suggest, add, remove, info, export, serve)
 for command in (*_PHOTOS, demo, train, recipes, settings, bench):
     app.command()(command)
 

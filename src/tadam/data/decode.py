@@ -72,18 +72,32 @@ def decode(path: Path, size: int) -> Pixels:
     return _decoded(path, str(path), size, partial(_square, size=size))
 
 
-def decode_upright(path: Path, size: int) -> Pixels:
+def decode_upright(path: Path, size: int, name: str | None = None) -> Pixels:
     """Reads a whole image upright, on white if transparent.
 
     Args:
         path: The image file.
         size: Size the caller will scale to. A large JPEG is decoded at reduced scale, but at least
             twice this size.
+        name: What to call it in errors; its path unless given.
 
     Returns:
         (H, W, 3) uint8; the first frame of an animation.
     """
-    return _decoded(path, str(path), size, _whole)
+    return _decoded(path, name or str(path), size, _whole)
+
+
+def image_facts(path: Path, name: str) -> tuple[str, int, int]:
+    """Format, width and height of an image file once it is upright, from its header alone."""
+    with (
+        _one_sentence(name),
+        taken(opening_cost(_check_file(path))),
+        _opened(path, name) as image,
+    ):
+        check_pixels(image, name)
+        turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+        width, height = image.size[::-1] if turned else image.size
+        return str(image.format), width, height
 
 
 def upright(image: Image.Image, name: str) -> Pixels:

@@ -147,7 +147,7 @@ def split_classes() -> dict[str, tuple[int, ...]]:
 
 def draw() -> npt.NDArray[np.uint8]:
     """All pictures, (classes, images, height, width, RGB)."""
-    return np.stack([_draw_class(index) for index in range(len(CLASSES))])
+    return np.stack([draw_class(index) for index in range(len(CLASSES))])
 
 
 def _length(x: Floats, y: Floats) -> Floats:
@@ -246,7 +246,7 @@ def _paint(canvas: Floats, colour: Floats, cover: Floats) -> Floats:
     return canvas + (colour - canvas) * cover[..., None]
 
 
-def _draw_class(index: int) -> npt.NDArray[np.uint8]:
+def draw_class(index: int) -> npt.NDArray[np.uint8]:
     """The images of one class, (N, height, width, 3)."""
     dice = _Dice(1, index)
     count, size = IMAGES_PER_CLASS, IMAGE_SIZE

@@ -1,0 +1,71 @@
+"""A project's photos as a zip of class folders, its answers as CSV, its pictures for `.tadam`."""
+
+import csv
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from tadam.classify.thumbnails import THUMBNAILS, Picture, shrunk
+from tadam.data.folder import named_like_image
+from tadam.serve.project import Photo, Project
+from tadam.serve.taught import Taught
+from tadam.system.untrusted_text import spreadsheet_cell
+
+_ENDINGS = {"JPEG": ".jpg", "MPO": ".jpg", "HEIF": ".heic"}
+
+
+def photos_zip(project: Project, path: Path, unlabelled: bool) -> None:
+    """Writes all photos; those without a label stand outside the folders."""
+    names = {box.id: box.name for box in project.live_boxes()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for photo in project.live_photos():
+            folder = names.get(photo.class_id or -1)
+            if folder is None and not unlabelled:
+                continue
+            member = (f"{_safe(folder)}/" if folder else "") + _member(photo)
+            archive.write(project.files.path(photo.digest), member)
+
+
+def _member(photo: Photo) -> str:
+    """A file name that no other photo has, and that says what kind of image it is."""
+    name = _safe(photo.name)
+    if not named_like_image(Path(name)):
+        name += _ENDINGS.get(photo.format, f".{photo.format.lower()}")
+    return f"{photo.id:05d}-{name}"
+
+
+def _safe(name: str) -> str:
+    """A name as part of a path: nothing that leads elsewhere, is hidden, or Windows refuses."""
+    plain = re.sub(r'[/\\:*?"<>|]', "_", name).rstrip(". ")
+    return f"_{plain}" if not plain or plain.startswith(".") else plain
+
+
+def answers_csv(project: Project, now: Taught) -> str:
+    """A row for each photo; no cell is one that a spreadsheet runs."""
+    names = {box.id: box.name for box in project.live_boxes()}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["photo", "name", "label", "answer", "confidence", "strangeness", "unknown"])
+    for photo in project.live_photos():
+        guess = now.guesses.get(photo.id)
+        if guess is None:
+            continue
+        words = (photo.name, names.get(photo.class_id or -1, ""), names.get(guess.class_id, ""))
+        numbers = (f"{guess.confidence:.6g}", f"{guess.strangeness:.6g}", int(guess.unknown))
+        writer.writerow([photo.id, *map(spreadsheet_cell, words), *numbers])
+    return text.getvalue()
+
+
+def support_pictures(project: Project, now: Taught) -> list[list[Picture]]:
+    """Small pictures of the first photos of each class, for reports of the classifier."""
+    assert now.classifier is not None
+    pictures: list[list[Picture]] = [[] for _ in now.class_ids]
+    for number, k in zip(now.support_ids, now.classifier.support_labels_, strict=True):
+        if len(pictures[k]) < THUMBNAILS and (photo := project.photos.get(number)):
+            with Image.open(project.files.thumbnail(photo.digest), formats=("JPEG",)) as image:
+                pictures[k].append(shrunk(np.asarray(image.convert("RGB"))))
+    return pictures

@@ -1,0 +1,261 @@
+/** An open project: what the page knows of it, and everything one can do to it. */
+
+/** @typedef {import("./types.js").ProjectState} ProjectState */
+/** @typedef {import("./types.js").Id} Id */
+
+import { call, events, get, post, projectPath, renewToken } from "./api.js";
+import { PhotoList } from "./photo_list.js";
+import { Store } from "./store.js";
+import { t } from "./strings.js";
+import { upload } from "./upload.js";
+
+/** Milliseconds between two looks at a project that changes all the time. */
+const PAUSE = 400;
+
+export class Session {
+  /** @param {Id} id @param {import("./notices.js").Notices} notices */
+  constructor(id, notices) {
+    this.id = id;
+    this.path = projectPath(id);
+    this.notices = notices;
+    this.photos = new PhotoList(id, () => this.#drawPhotos(), (error) => this.fail(error));
+    this.store = new Store({
+      state: /** @type {ProjectState | null} */ (null),
+      selected: /** @type {Set<Id>} */ (new Set()),
+      /** index of the photo that the keyboard is at */
+      cursor: 0,
+      /** where a range of selected photos starts */
+      anchor: 0,
+      /** counts up when the grid has something new to draw */
+      drawing: 0,
+      view: "photos",
+      upload: /** @type {import("./types.js").Progress | null} */ (null),
+      busy: /** @type {import("./types.js").Progress | null} */ (null),
+      connected: true,
+      /** counts uploads and others that are on their way */
+      working: 0,
+    });
+    /** @type {EventSource | null} */
+    this.news = null;
+    this.timer = 0;
+    this.looked = 0;
+    /** Is under way while all photos are being selected. */
+    this.selecting = /** @type {Promise<void> | null} */ (null);
+  }
+
+  /** Loads the project and listens to the server. */
+  async open() {
+    await this.look();
+    this.photos.ask(this.photos.query);
+    this.#listen();
+  }
+
+  close() {
+    this.news?.close();
+    clearTimeout(this.timer);
+  }
+
+  #listen() {
+    this.news = events(this.id);
+    this.news.addEventListener("state", () => this.#lookSoon());
+    this.news.addEventListener("progress", (event) => {
+      const busy = JSON.parse(/** @type {MessageEvent} */ (event).data);
+      this.store.set({ busy: busy && busy.done < busy.total ? busy : null });
+    });
+    this.news.addEventListener("open", () => this.#connected());
+    this.news.addEventListener("error", () => this.store.set({ connected: false }));
+  }
+
+  async #connected() {
+    if (this.store.value.connected) return;
+    try {
+      await renewToken();
+      this.store.set({ connected: true });
+      await this.look();
+    } catch {
+      // the server went away again; the next "open" comes here again
+    }
+  }
+
+  #lookSoon() {
+    clearTimeout(this.timer);
+    const wait = Math.max(0, this.looked + PAUSE - performance.now());
+    this.timer = setTimeout(() => this.look().catch((error) => this.fail(error)), wait);
+  }
+
+  /** Fetches the project's state. */
+  async look() {
+    this.looked = performance.now();
+    this.take(await get(`${this.path}/state`));
+  }
+
+  /** @param {ProjectState | null} state what the server answered, if it is a state */
+  take(state) {
+    if (!state || !state.counts) return;
+    const before = this.store.value.state;
+    if (before && state.revision < before.revision) return;
+    this.store.set({ state, busy: state.busy ?? null });
+    if (before && before.revision !== state.revision) {
+      const query = this.photos.query;
+      if (query.show === "class" && !state.classes.some((one) => one.id === query.class_id)) {
+        this.show({ show: "all" });
+      } else this.photos.refresh();
+    }
+  }
+
+  #drawPhotos() {
+    this.store.set({ drawing: this.store.value.drawing + 1 });
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    if (error instanceof DOMException && error.name === "AbortError") return;
+    this.notices.bad(error instanceof Error ? error.message : String(error));
+  }
+
+  /**
+   * Does something on the server and takes the state that follows.
+   * @param {() => Promise<any>} request
+   * @param {string} [said] what to say when it is done, with a button that undoes it
+   * @returns {Promise<any>} the answer, or undefined if it was refused
+   */
+  async do(request, said = "") {
+    this.store.set({ working: this.store.value.working + 1 });
+    try {
+      const answer = await request();
+      if (answer?.counts) this.take(answer);
+      else await this.look();
+      if (said) this.said(said);
+      return answer;
+    } catch (error) {
+      this.fail(error);
+      return undefined;
+    } finally {
+      this.store.set({ working: this.store.value.working - 1 });
+    }
+  }
+
+  /** Says what was done, with a button that undoes it. @param {string} text */
+  said(text) {
+    this.notices.good(text, { label: t.undo, act: () => this.undo() });
+  }
+
+  /** Which photos the grid shows. @param {Partial<import("./types.js").Query>} query */
+  show(query) {
+    const { sort } = this.photos.query;
+    this.store.set({ selected: new Set(), cursor: 0, anchor: 0, view: "photos" });
+    this.photos.ask({ show: "all", sort, ...query });
+  }
+
+  /** @param {string} sort */
+  sortBy(sort) {
+    this.photos.ask({ ...this.photos.query, sort });
+  }
+
+  /** @param {string} name */
+  async addClass(name) {
+    return this.do(() => post(`${this.path}/classes`, { name }));
+  }
+
+  /** @param {Id} id @param {string} name */
+  async renameClass(id, name) {
+    return this.do(() => call("PATCH", `${this.path}/classes/${id}`, { name }));
+  }
+
+  /** @param {Id} id @param {Id} into */
+  async mergeClass(id, into) {
+    const said = t.merged(this.className(id), this.className(into));
+    return this.do(() => post(`${this.path}/classes/${id}/merge`, { into }), said);
+  }
+
+  /** @param {Id} id @param {"unlabel" | "delete"} photos what becomes of its photos */
+  async deleteClass(id, photos) {
+    const said = t.classDeleted(this.className(id));
+    return this.do(() => call("DELETE", `${this.path}/classes/${id}?photos=${photos}`), said);
+  }
+
+  /** @param {Id | null} id @returns {string} */
+  className(id) {
+    return this.store.value.state?.classes.find((one) => one.id === id)?.name ?? "";
+  }
+
+  /** The class's place in the list, which gives its colour. @param {Id | null} id */
+  classIndex(id) {
+    return this.store.value.state?.classes.findIndex((one) => one.id === id) ?? -1;
+  }
+
+  /** @param {Id[]} ids @param {Id | null} classId null takes the label away */
+  async assign(ids, classId) {
+    if (!ids.length) return;
+    const said = classId === null
+      ? t.unlabelled(ids.length) : t.assigned(ids.length, this.className(classId));
+    this.store.set({ selected: new Set() });
+    await this.do(() => post(`${this.path}/images/assign`, { ids, class_id: classId }), said);
+  }
+
+  /** Takes the guesses for labels. @param {Id[]} ids */
+  async accept(ids) {
+    if (!ids.length) return;
+    this.store.set({ selected: new Set() });
+    await this.do(() => post(`${this.path}/images/accept`, { ids }), t.accepted(ids.length));
+  }
+
+  /** @param {Id[]} ids */
+  async remove(ids) {
+    if (!ids.length) return;
+    this.store.set({ selected: new Set() });
+    await this.do(() => post(`${this.path}/images/delete`, { ids }), t.photosDeleted(ids.length));
+  }
+
+  async undo() {
+    const what = this.store.value.state?.undo.undo;
+    if (what && (await this.do(() => post(`${this.path}/undo`)))) {
+      this.notices.good(t.undone(what), { label: t.redo, act: () => this.redo() });
+    }
+  }
+
+  async redo() {
+    const what = this.store.value.state?.undo.redo;
+    if (what) await this.do(() => post(`${this.path}/redo`), t.redone(what));
+  }
+
+  /**
+   * Adds photos and says what became of them.
+   * @param {import("./dropped_files.js").Found[]} files
+   * @param {{classId?: Id | null, byFolder?: boolean, quiet?: boolean}} options
+   */
+  async add(files, { classId = null, byFolder = false, quiet = false } = {}) {
+    if (!files.length) {
+      if (!quiet) this.notices.bad(t.noPhotos);
+      return null;
+    }
+    const show = quiet ? () => {} : (/** @type {number} */ done) =>
+      this.store.set({ upload: { what: t.adding, done, total: files.length } });
+    show(0);
+    try {
+      const result = await upload(this.path, files, { classId, byFolder }, show);
+      if (!quiet) {
+        await this.look();
+        this.#sayAdded(result);
+      }
+      return result;
+    } catch (error) {
+      this.fail(error);
+      return null;
+    } finally {
+      if (!quiet) this.store.set({ upload: null });
+      this.#lookSoon();
+    }
+  }
+
+  /** @param {import("./upload.js").Uploaded} result */
+  #sayAdded({ added, duplicates, problems }) {
+    const words = [t.added(added)];
+    if (duplicates) words.push(t.duplicates(duplicates));
+    if (added || duplicates) {
+      const undo = added ? { label: t.undo, act: () => this.undo() } : undefined;
+      this.notices.good(words.join(" "), undo);
+    }
+    if (problems.length) this.notices.bad(t.problems(problems));
+  }
+}

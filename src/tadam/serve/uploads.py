@@ -1,0 +1,129 @@
+"""Files in a request: streamed to the disk, counted, and unpacked if they are zips.
+
+A file's name is never used as a path, and its ending decides nothing.
+"""
+
+import tempfile
+import zipfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fastapi import Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException
+
+from tadam.data.photo_zip import zipped_photos
+from tadam.errors import UserError
+from tadam.serve.arrivals import Incoming, from_bytes
+from tadam.serve.problem import Refused
+from tadam.serve.serve_settings import MAX_FIELD, ServeSettings
+from tadam.system.untrusted_text import printable
+
+#: Bodies up to this many bytes stay in memory.
+_IN_MEMORY = 2**20
+
+
+class SentFiles:
+    """What a request brought: files, zips among them, and fields."""
+
+    def __init__(self, files: list[Incoming], fields: dict[str, str]) -> None:
+        self.files, self.fields = files, fields
+
+    def flag(self, name: str) -> bool:
+        """A field that is true or false."""
+        value = self.fields.get(name, "false").lower()
+        if value not in ("true", "false", "1", "0", ""):
+            raise Refused(422, f"{name} is true or false: check the field")
+        return value in ("true", "1")
+
+    def number(self, name: str) -> int | None:
+        """A field that is an id."""
+        value = self.fields.get(name, "")
+        if value and not (value.isdecimal() and value.isascii() and len(value) < 19):
+            raise Refused(422, f"{name} is the id of a class: check the field")
+        return int(value) if value else None
+
+
+@asynccontextmanager
+async def sent_files(request: Request, settings: ServeSettings) -> AsyncIterator[SentFiles]:
+    """The files of a multipart request, or its raw body as a single one, while the block runs."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data":
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as body:
+            async for chunk in request.stream():
+                body.write(chunk)
+            if not body.tell():
+                raise Refused(422, "there is no photo in the request: send one as its body")
+            yield SentFiles([Incoming("photo", lambda: _from_start(body))], {})
+        return
+    try:
+        form: FormData = await request.form(
+            max_files=settings.max_files, max_fields=100, max_part_size=MAX_FIELD
+        )
+    except (MultiPartException, ValueError, KeyError) as error:
+        raise Refused(400, f"the form cannot be read ({printable(error)}): send it again") from None
+    try:
+        files, fields = [], {}
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                files.append(Incoming(value.filename or "photo", _opener(value)))
+            else:
+                fields[name] = value
+        if not files:
+            raise Refused(422, "there is no file in the form: send photos in the field 'files'")
+        yield SentFiles(files, fields)
+    finally:
+        await form.close()
+
+
+def _opener(file: UploadFile) -> Callable[[], AbstractContextManager[BinaryIO]]:
+    return lambda: _from_start(file.file)
+
+
+@contextmanager
+def _from_start(file: Any) -> Iterator[BinaryIO]:
+    """A file that its owner closes, from its beginning."""
+    file.seek(0)
+    yield file
+
+
+def is_zip(file: Incoming) -> bool:
+    """Whether a file begins as a zip does."""
+    with file.open() as content:
+        return content.read(4) == b"PK\x03\x04"
+
+
+def unpacked_zips(
+    files: list[Incoming], problems: list[tuple[str, str]], stack: ExitStack
+) -> Iterator[Incoming]:
+    """The files, with the photos that are in zips in the place of those.
+
+    Args:
+        files: What was sent.
+        problems: Gets the name of each zip that cannot be used, and a sentence.
+        stack: Closes the copies of the zips.
+    """
+    for file in files:
+        if not is_zip(file):
+            yield file
+            continue
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tadam-zip-")))
+        path = folder / "photos.zip"
+        with file.open() as content, open(path, "wb") as copy:
+            while chunk := content.read(2**20):
+                copy.write(chunk)
+        try:
+            for folders, photo in zipped_photos(path):
+                name = "/".join((*folders[:1], Path(photo.path or "photo").name))
+                try:
+                    yield from_bytes(name, photo.read())
+                except UserError as error:
+                    problems.append((name, _about(error, path, file.name)))
+        except (UserError, zipfile.BadZipFile) as error:
+            problems.append((file.name, _about(error, path, file.name)))
+
+
+def _about(error: Exception, path: Path, name: str) -> str:
+    return str(error).replace(str(path), name)

@@ -1,0 +1,131 @@
+"""Many clients, slow clients, a full queue, and a server that is told to stop."""
+
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from serving import API, TOKEN, as_process, client, in_thread, png
+
+from tadam.classify.classifier import FewShotClassifier
+from tadam.classify.embedded import Embedded
+from tadam.serve.classifier_app import classifier_app
+from tadam.serve.prediction_queue import BATCH, PredictionQueue
+from tadam.serve.problem import Refused
+from tadam.serve.serve_settings import ServeSettings
+
+
+def probabilities(answer: dict[str, Any]) -> list[float]:
+    rows = {row["label"]: row["probability"] for row in answer["probabilities"]}
+    return [rows["box"], rows["disc"]]
+
+
+def test_64_clients_at_once_get_the_answers_of_the_classifier_and_slow_ones_hold_up_nobody(
+    classifier_file: Path, fitted: FewShotClassifier
+) -> None:
+    settings = ServeSettings(port=0, token=TOKEN, patience=1.0)
+    contents = [png(("box", "disc")[i % 2], 100 + i) for i in range(8)]
+    expected = fitted.predict_proba(contents)
+    app = classifier_app(settings, classifier_file)
+    with in_thread(app, settings) as where, client(where) as web:
+        place = urlsplit(where)
+        slow = [socket.create_connection((place.hostname, place.port)) for _ in range(30)]
+        for i, one in enumerate(slow):  # half a head, or half a body
+            head = b"POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\n"
+            one.sendall(head + (b"Content-Length: 1000\r\n\r\nabc" if i % 2 else b"X-A: "))
+
+        def ask(i: int) -> list[float]:
+            answer = web.post(f"{API}/predict", content=contents[i % 8]).json()
+            return probabilities(answer["answers"][0])
+
+        with ThreadPoolExecutor(64) as pool:
+            found = list(pool.map(ask, range(192)))
+        for i, got in enumerate(found):
+            assert got == pytest.approx(expected[i % 8], abs=1e-5)
+        queue = app.state.studio.queue
+        assert queue.photos == 192
+        assert queue.batches < 192
+        said = slow[1].recv(1000)  # its body never came
+        assert said.startswith(b"HTTP/1.1 408")
+        for one in slow:
+            one.close()
+        many = [("files", (f"{i}.png", content)) for i, content in enumerate(contents)]
+        answers = web.post(f"{API}/predict", files=[*many, ("files", ("bad", b"x"))]).json()
+        assert [answer["name"] for answer in answers["answers"]] == [f"{i}.png" for i in range(8)]
+        assert [problem["name"] for problem in answers["problems"]] == ["bad"]
+        facts = web.get(f"{API}/info").json()
+        assert [(c["name"], c["count"]) for c in facts["classes"]] == [("box", 5), ("disc", 5)]
+        text = web.get(f"{API}/metrics").text
+        assert 'route="/predict",status="200"} 193' in text
+        assert "tadam_photos_total 201" in text
+
+
+class Stubborn:
+    """Eyes that open when they are told to, and note what they were shown together."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.batches: list[int] = []
+
+    def embed(self, images: list[int]) -> Embedded:
+        self.open.wait(30)
+        self.batches.append(len(images))
+        if 13 in images:
+            raise ValueError("thirteen")
+        rows = [i for i, image in enumerate(images) if image >= 0]
+        z = np.array([[images[i]] for i in rows], np.float32).reshape(-1, 1)
+        return Embedded(rows, z, {i: "negative" for i, x in enumerate(images) if x < 0})
+
+
+def filled(queue: PredictionQueue, eyes: Stubborn) -> None:
+    while True:
+        queue.submit(eyes, [7])  # type: ignore[arg-type, list-item]
+
+
+def test_a_batch_gives_each_request_its_own_and_a_full_queue_turns_the_next_away() -> None:
+    queue, eyes = PredictionQueue(most=40, gather=0.001, threads=1), Stubborn()
+    first: list[Future[Embedded]] = [queue.submit(eyes, [1, -2, 3]) for _ in range(2)]  # type: ignore[arg-type, list-item]
+    while queue.length:
+        time.sleep(0.001)  # both lanes have taken theirs, or one has both
+    rest = [queue.submit(eyes, [10 * i, 10 * i + 1]) for i in range(1, 21)]  # type: ignore[arg-type, list-item]
+    with pytest.raises(Refused, match="waiting already") as refused:
+        filled(queue, eyes)
+    assert refused.value.status == 429
+    assert int((refused.value.headers or {})["Retry-After"]) >= 1
+    eyes.open.set()
+    for future in first:
+        found = future.result(30)
+        assert (found.rows, found.z[:, 0].tolist()) == ([0, 2], [1, 3])
+        assert found.problems == {1: "negative"}
+    for i, future in enumerate(rest[:20], start=1):
+        assert future.result(30).z[:, 0].tolist() == [10 * i, 10 * i + 1]
+    assert max(eyes.batches) <= BATCH
+    assert max(eyes.batches) > 2
+    with pytest.raises(ValueError, match="thirteen"):
+        queue.submit(eyes, [13]).result(30)  # type: ignore[arg-type, list-item]
+    accepted = queue.submit(eyes, [5])  # type: ignore[arg-type, list-item]
+    queue.close()
+    assert accepted.result(0).z.tolist() == [[5]]
+    with pytest.raises(Refused, match="shutting down"):
+        queue.submit(eyes, [5])  # type: ignore[arg-type, list-item]
+
+
+def test_a_server_that_is_told_to_stop_answers_what_it_has_accepted(classifier_file: Path) -> None:
+    with as_process(classifier_file, "--workers", 2) as (process, where), client(where) as web:
+        web.get(f"{API}/health")
+        parts = [("files", (f"{i}.png", png("disc", i))) for i in range(20)]
+        with ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(web.post, f"{API}/predict", files=parts) for _ in range(4)]
+            time.sleep(0.7)
+            process.send_signal(signal.SIGTERM)
+            for future in asked:
+                answer = future.result()
+                assert answer.status_code == 200
+                assert len(answer.json()["answers"]) == 20
+        assert process.wait(60) == 0
