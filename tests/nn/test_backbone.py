@@ -104,7 +104,7 @@ def test_a_subclass_with_an_embed_of_its_own_does_not_fold_as_its_parent() -> No
     ("backbone", "shapes"),
     [
         (Conv4(width=2, image_size=21), [(2, 10), (2, 5), (2, 2), (2, 1)]),
-        (Conv4(width=2, image_size=21, pools=2), [(2, 10), (2, 5), (2, 5), (2, 5)]),
+        (Conv4(width=2, image_size=21, pooled_units=2), [(2, 10), (2, 5), (2, 5), (2, 5)]),
         (ResNet12(width=2, image_size=21), [(2, 11), (4, 6), (8, 3), (16, 3)]),
     ],
     ids=["conv4", "two pools", "resnet12"],
@@ -113,8 +113,9 @@ def test_stages_lead_from_images_over_maps_to_embeddings(
     backbone: Backbone, shapes: list[tuple[int, int]]
 ) -> None:
     x = torch.randn(2, 3, 21, 21, generator=torch.Generator().manual_seed(0))
-    film = [(torch.full((2, width), 1.5), torch.ones(2, width)) for width in
-            backbone.conditioned_widths]
+    film = [
+        (torch.full((2, width), 1.5), torch.ones(2, width)) for width in backbone.conditioned_widths
+    ]
     assert list(backbone.stage_shapes) == shapes
     with torch.no_grad():
         maps = x

@@ -23,12 +23,13 @@ class Conv4Config(ConvBackboneConfig):
     name: str = "conv4"
     embedding: str = "pooled"
     """flat: the last feature map as one vector, as in the literature; pooled: its mean."""
-    pools: int = 4
+    pooled_units: int = 4
     """Units that end in a max-pool, from the first on; Relation Net has 2."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.pools <= 4, "backbone.pools", "between 0 and 4", self.pools)
+        ok = 0 <= self.pooled_units <= 4
+        require(ok, "backbone.pooled_units", "between 0 and 4", self.pooled_units)
         require_choice("backbone.embedding", self.embedding, ("pooled", "flat"))
 
 
@@ -43,7 +44,7 @@ class Conv4(Backbone):
             it over space.
         activation: `relu` in the literature, or `swish`.
         image_size: Side of the input.
-        pools: How many units, from the first on, end in the max-pool.
+        pooled_units: How many units, from the first on, end in the max-pool.
     """
 
     pre_pool_layers = (0, 1, 2, 3)
@@ -55,16 +56,16 @@ class Conv4(Backbone):
         embedding: str = "flat",
         activation: str = "relu",
         image_size: int = 32,
-        pools: int = 4,
+        pooled_units: int = 4,
     ) -> None:
         super().__init__(in_channels, image_size)
         self.units = nn.ModuleList(
             conv_unit(in_channels if i == 0 else width, width, activation) for i in range(4)
         )
         self.flat = embedding == "flat"
-        self._pools = tuple("down" if i < pools else None for i in range(4))
+        self._pools = tuple("down" if i < pooled_units else None for i in range(4))
         # Pools round down, as in the literature.
-        self.stage_shapes = tuple((width, image_size >> min(i + 1, pools)) for i in range(4))
+        self.stage_shapes = tuple((width, image_size >> min(i + 1, pooled_units)) for i in range(4))
         side = self.stage_shapes[-1][1]
         self.feature_size = width * side * side if self.flat else width
         self.conditioned_widths = (width,) * 4
@@ -73,7 +74,12 @@ class Conv4(Backbone):
     def from_config(cls, config: Conv4Config, channels: int, image_size: int) -> Self:
         """The network of a recipe."""
         return cls(
-            channels, config.width, config.embedding, config.activation, image_size, config.pools
+            channels,
+            config.width,
+            config.embedding,
+            config.activation,
+            image_size,
+            config.pooled_units,
         )
 
     def initialise(self, config: Conv4Config, generator: torch.Generator) -> None:
