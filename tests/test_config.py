@@ -384,6 +384,7 @@ def test_another_backbone_keeps_the_settings_that_both_have() -> None:
         "activation": "swish",
         "initialisation": "paper",
         "embedding": "flat",
+        "pooled_units": 4,
     }
 
 
@@ -402,4 +403,5 @@ def test_differences_between_two_backbones_name_the_keys_that_only_one_has() -> 
         "backbone.pools: 3 != 'absent'",
         "backbone.projection: 0 != 'absent'",
         "backbone.embedding: 'absent' != 'pooled'",
+        "backbone.pooled_units: 'absent' != 4",
     ]

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from tadam.nn.backbones.conv4 import Conv4
+from tadam.errors import UserError
+from tadam.nn.backbones.conv4 import Conv4, Conv4Config
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,12 @@ def test_the_literature_has_1600_features_at_84_pixels_and_112832_weights() -> N
     assert net.feature_size == 1600
     # 9 * 64 * (3 + 3 * 64) convolution weights and 4 * 2 * 64 of batch norm
     assert sum(p.numel() for p in net.parameters()) == 112_320 + 512
+
+
+@pytest.mark.parametrize("pooled_units", [-1, 5])
+def test_at_most_four_units_can_pool(pooled_units: int) -> None:
+    with pytest.raises(UserError, match=r"backbone\.pooled_units must be between 0 and 4"):
+        Conv4Config(pooled_units=pooled_units)
 
 
 def test_every_unit_can_be_conditioned_and_precedes_a_pool() -> None:
