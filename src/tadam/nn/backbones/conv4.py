@@ -25,6 +25,8 @@ class Conv4Config(ConvBackboneConfig):
     """flat: the last feature map as one vector, as in the literature; pooled: its mean."""
     pooled_units: int = 4
     """Units that end in a max-pool, from the first on; Relation Net has 2."""
+    strided: bool = False
+    """Convolutions with a stride of 2 in place of the max-pools, as MAML has for Omniglot."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,6 +47,7 @@ class Conv4(Backbone):
         activation: `relu` in the literature, or `swish`.
         image_size: Side of the input.
         pooled_units: How many units, from the first on, end in the max-pool.
+        strided: Whether these units have a convolution with a stride of 2 instead.
     """
 
     pre_pool_layers = (0, 1, 2, 3)
@@ -57,16 +60,22 @@ class Conv4(Backbone):
         activation: str = "relu",
         image_size: int = 32,
         pooled_units: int = 4,
+        strided: bool = False,
     ) -> None:
         super().__init__(in_channels, image_size)
+        strides = [2 if strided and i < pooled_units else 1 for i in range(4)]
         self.units = nn.ModuleList(
-            conv_unit(in_channels if i == 0 else width, width, activation) for i in range(4)
+            conv_unit(width if i else in_channels, width, activation, stride)
+            for i, stride in enumerate(strides)
         )
         self.flat = embedding == "flat"
-        self._pools = tuple("down" if i < pooled_units else None for i in range(4))
-        # Pools round down, as in the literature.
-        self.stage_shapes = tuple((width, image_size >> min(i + 1, pooled_units)) for i in range(4))
-        side = self.stage_shapes[-1][1]
+        pooled = 0 if strided else pooled_units
+        self._pools = tuple("down" if i < pooled else None for i in range(4))
+        sides = [image_size >> min(i + 1, pooled) for i in range(4)]  # pools round down
+        if strided:  # padded convolutions round up
+            sides = [-(-image_size // 2 ** min(i + 1, pooled_units)) for i in range(4)]
+        self.stage_shapes = tuple((width, side) for side in sides)
+        side = sides[-1]
         self.feature_size = width * side * side if self.flat else width
         self.conditioned_widths = (width,) * 4
 
@@ -80,6 +89,7 @@ class Conv4(Backbone):
             config.activation,
             image_size,
             config.pooled_units,
+            config.strided,
         )
 
     def initialise(self, config: Conv4Config, generator: torch.Generator) -> None:
