@@ -83,6 +83,8 @@ def test_a_section_may_change_the_network_and_keeps_what_both_have(
         ("all = 3", "section 'all' must be"),
         ("all.seed = 1", "section 'all' must be"),
         ("all.run.sed = 1", "recipe made-fc100-1shot, section all: unknown key run.sed"),
+        ("extends = 'made'", "extends must name another file here, got 'made'"),
+        ("extends = 3", "extends must name another file here, got 3"),
         ("fc100.run.seed = -1", "recipe made-fc100-1shot, section fc100: run.seed must be"),
     ],
 )
@@ -118,5 +120,12 @@ def test_prototypical_networks_on_omniglot_are_those_of_the_shipped_recipe(shot:
     assert mine == load_recipe(f"omniglot-{shot}shot")
 
 
+def test_a_variant_is_its_method_with_what_it_says_itself() -> None:
+    for cpu in (False, True):
+        plain = MethodRecipe("matching", "fc100", 5, cpu).config()
+        variant = MethodRecipe("matching_fce", "fc100", 5, cpu).config()
+        assert variant.differences(plain) == ["method.full_context: True != False"]
+
+
 def test_the_methods_have_recipes() -> None:
-    assert {"protonet", "tadam"} <= set(method_rows())
+    assert {"matching", "matching_fce", "protonet", "tadam"} <= set(method_rows())

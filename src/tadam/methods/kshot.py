@@ -14,9 +14,9 @@ alone decides. In effect this is logistic regression whose penalty was learnt fr
 classes instead of tuned. The solver takes any mean, and the tests use one that does not cancel.
 
 Decisions of ours: no biases, so that the prior is about weights alone; maximum likelihood for mean
-and variance, over all weights; `prior_scale` multiplies the variance, 1 being the paper's. Left out:
-averaging over samples of the posterior instead of its maximum, and priors other than the isotropic
-one. The authors' network is a ResNet-34 with fewer features; ours is named beside each number.
+and variance, over all weights; `prior_scale` multiplies the variance, 1 being the paper's. Left
+out: averaging over samples of the posterior instead of its maximum, and other priors. The authors'
+network is a ResNet-34 with fewer features; ours is named beside each number.
 """
 
 from collections.abc import Mapping, Sequence

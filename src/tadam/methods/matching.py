@@ -19,7 +19,7 @@ With full context embeddings (sec. 2.1.2, appendix A) they depend on the whole s
     r_k = sum over i of softmax_i(h_k . g(x_i, S)) g(x_i, S)
 
 What the paper leaves open: the order of S, here class by class as tasks have it; the number of
-steps K, here 5 (`steps`); the first h, here f'(x). f' and g' are one network, as in its experiments.
+steps K, here 5 (`steps`); the first h, here f'(x). As in its experiments, f' and g' are the same.
 """
 
 from dataclasses import dataclass

@@ -10,6 +10,7 @@ and `maml-fc100-5shot-cpu`, which is smaller or shorter, of these and then
     [cpu.*], ["cpu-fc100".*], ["cpu-5shot".*], ["cpu-fc100-5shot".*]
 
 Each section changes the recipe that those before it describe, so each such recipe must be valid.
+A variant of a method has a file of its own: `extends = "maml"` at its top, then what differs.
 """
 
 from collections.abc import Iterator
@@ -112,6 +113,9 @@ def _file_tables(row: str) -> dict[str, Any]:
     """Section -> table -> key -> value of a method's file."""
     source = f"recipes/methods/{row}.toml"
     tables = parse_toml(_files()[row].read_text(encoding="utf-8"), source)
+    base = tables.pop("extends", None)
+    if base is not None and base not in set(_files()) - {row}:
+        raise UserError(f"{source}: extends must name another file here, got {base!r}")
     known = {
         section
         for dataset in METHOD_DATASETS
@@ -125,4 +129,14 @@ def _file_tables(row: str) -> dict[str, Any]:
                 f"{source}: section {section!r} must be all, a data set, a number of shots, both, "
                 "or one of these after cpu, and hold tables"
             )
-    return tables
+    return tables if base is None else _merged(_file_tables(base), tables)
+
+
+def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Nested tables, the changes on top."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        merged[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
+    return merged
