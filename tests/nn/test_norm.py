@@ -8,6 +8,7 @@ import torch
 
 from tadam.nn.backbones.conv4 import Conv4
 from tadam.nn.backbones.resnet12 import ResNet12
+from tadam.nn.composed_norm import compose_norms
 from tadam.nn.conv_unit import ConvNorm
 from tadam.nn.fast import guard, plain_autograd
 from tadam.nn.norm import running_affine, use_batch_statistics
@@ -60,3 +61,19 @@ def test_the_kernels_take_a_norm_without_running_statistics() -> None:
     for training in (True, False):
         assert guard.normalises_by_batch([layer.train(training).norm])
         assert not guard.normalises_by_running([layer.norm])
+
+
+def test_a_composed_norm_does_what_batch_norm_does() -> None:
+    torch.manual_seed(0)
+    plain = Conv4(width=3, image_size=16)
+    composed = copy.deepcopy(plain)
+    compose_norms(composed)
+    x = torch.randn(4, 3, 16, 16) + 1
+    with plain_autograd():
+        for training in (True, True, False):
+            found, expected = (net.train(training)(x) for net in (composed, plain))
+            torch.testing.assert_close(found, expected)
+    state = plain.state_dict()
+    assert composed.state_dict().keys() == state.keys()
+    for name, tensor in composed.state_dict().items():
+        torch.testing.assert_close(tensor, state[name], msg=name)

@@ -9,6 +9,7 @@ from tadam import native
 from tadam.benchmarks import (
     evaluation,
     inference,
+    method_steps,
     network,
     photos_speed,
     prediction,
@@ -20,12 +21,14 @@ from tadam.benchmarks.results import SHARE, TIMES, Measurement, Report
 from tadam.benchmarks.worker import Worker
 from tadam.benchmarks.workload import Setup
 from tadam.errors import RunFailed, UserError
+from tadam.recipes.method_recipes import method_rows
 from tadam.system.machine import machine
 
 PARTS = (
     *("gemm", "step", "data", "evaluation", "inference", "prediction", "scaling", "memory"),
     "startup",
     "photos",
+    "methods",
 )
 _SIZES = {
     "way": (5, 10, 20),
@@ -58,6 +61,7 @@ class Plan:
         test_classes: Classes in the evaluation store; FC100's test split has 20.
         test_queries: Queries per evaluated task.
         photos: JPEG files to classify.
+        methods: Rows of Table 1 whose steps are timed; all by default.
     """
 
     threads: int
@@ -75,6 +79,7 @@ class Plan:
     test_classes: int = 20
     test_queries: int = 100
     photos: int = 96
+    methods: tuple[str, ...] = field(default_factory=lambda: tuple(method_rows()))
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -138,6 +143,8 @@ def trials(plan: Plan) -> list[Trial]:
         add("memory", where, steps.memory, setup, threads)
     add("startup", "startup", startup.measure, plan.rounds)
     add("photos", "photos", photos_speed.measure, threads, *turns, plan.photos)
+    for row in plan.methods:
+        add("methods", f"step of {row}", method_steps.method_against_naive, row, threads, *turns)
     found.sort(key=lambda trial: PARTS.index(trial.part))
     return [trial for trial in found if trial.part in plan.parts]
 

@@ -15,6 +15,7 @@ MEMORY = "peak memory of training"
 PHOTOS_LOOP = "photos to CSV vs an onnxruntime loop"
 PHOTOS_READING = "reading photos vs reading and classifying them"
 PHOTOS_BUSY = "photos to CSV beside a busy process vs alone"
+METHOD_STEP = "a method's step vs task after task"
 IMPORT = "import of tadam's classifier, beyond torch"
 HELP = "tadam --help"
 
@@ -40,6 +41,9 @@ MEMORY_TARGETS = {"width 64, 84x84": 6.0}
 
 #: Least acceptable speed with photos; with one more busy process than cores, half is its share.
 PHOTOS_TARGETS = {PHOTOS_LOOP: 1.0, PHOTOS_READING: 1.5, PHOTOS_BUSY: 0.5}
+
+#: How many times as fast as task after task a method's step should be.
+METHOD_TARGET = 2.0
 
 #: Longest acceptable wait, in seconds.
 STARTUP_TARGETS = {IMPORT: 0.2, HELP: 1.0}

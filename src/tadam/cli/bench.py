@@ -27,7 +27,7 @@ def bench(
         str | None,
         typer.Option(
             help="Some of gemm, step, data, evaluation, inference, prediction, scaling, memory, "
-            "startup, photos."
+            "startup, photos, methods."
         ),
     ] = None,
     quick: Annotated[

@@ -10,21 +10,24 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tadam.config import Config
 from tadam.errors import UserError
+from tadam.methods.base import check_episode
 from tadam.methods.with_backbone import WithBackbone
 from tadam.nn.backbone import Backbone
 
 #: A network's parameters, or batch norm's statistics, by name.
 Named = dict[str, Tensor]
 _HEAD = ("head.weight", "head.bias")
+#: Images that an adapted network answers at once, each in the company of the support set.
+_AT_ONCE = 16
 
 
 class InnerNetwork(WithBackbone):
-    """A method that changes all the weights of its network for each task.
+    """A method that changes all the weights of its network for each task; `learnt` says how.
 
     Args:
         backbone: The feature extractor; it must have weights.
@@ -62,7 +65,7 @@ class InnerNetwork(WithBackbone):
         """The initial weights of every task, with a row of the head for each of `way` classes."""
         # Grouped convolutions are fastest with channels first, unlike all others here.
         named = {name: p.contiguous() for name, p in self.backbone.named_parameters()}
-        head = (self.head.weight, self.head.bias)
+        head: tuple[Tensor, Tensor] = (self.head.weight, self.head.bias)
         if self.shared_head:
             head = (head[0].expand(way, -1), head[1].expand(way))
         return named | dict(zip(_HEAD, head, strict=True))
@@ -103,7 +106,79 @@ class InnerNetwork(WithBackbone):
         logits, statistics = self.run(weights, statistics, x)
         return F.cross_entropy(logits, labels), statistics
 
+    def learnt(self, x: Tensor, labels: Tensor, way: int) -> tuple[Named, Named]:
+        """What each of T tasks makes of the network.
+
+        Args:
+            x: Preprocessed support images, (T, N, C, H, W).
+            labels: Their classes, (T, N).
+            way: Number of classes K.
+
+        Returns:
+            Weights and batch norm's statistics, (T, …) each, by name.
+        """
+        raise NotImplementedError
+
+    def keep(self, statistics: Named) -> None:
+        """Receives the statistics after a training pass, (T, …) each; forgets them by default."""
+
+    def forward(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
+        """Logits (T, Q, K), outside training without gradients; see `Method.forward`."""
+        check_episode(support, labels, query, way)
+        self.check_way(way)
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            weights, statistics = self.learnt(self.preprocessed(support), labels, way)
+            logits: Tensor
+            logits, statistics = vmap(self.run)(weights, statistics, self.preprocessed(query))
+        if self.training:
+            self.keep(statistics)
+        return logits
+
+    def adapted(self, support: Tensor, labels: Tensor, way: int) -> nn.Module:
+        """The adapted network; see `Method.adapted`."""
+        check_episode(support[None], labels[None], support[None], way)
+        self.check_way(way)
+        with torch.no_grad():
+            x = self.preprocessed(support[None])
+            weights, statistics = self.learnt(x, labels[None], way)
+        company = x[0] if self.sees_queries_together else None
+        first = [{name: value[0] for name, value in part.items()} for part in (weights, statistics)]
+        return AdaptedNetwork(self, first[0], first[1], company)
+
     def preprocessed(self, images: Tensor) -> Tensor:
         """(T, N, C, H, W) as the backbone takes them, channels first in memory."""
         x = self.backbone.preprocess(images.flatten(0, 1)).contiguous()
         return x.unflatten(0, images.shape[:2])
+
+
+class AdaptedNetwork(nn.Module):
+    """A network that has learnt one task.
+
+    Args:
+        method: Runs it.
+        weights: The task's own.
+        statistics: Batch norm's, for the task.
+        company: Preprocessed support images, (N, C, H, W), if batch norm uses the statistics of the
+            batch: each image is then normalised together with them, never with other images.
+    """
+
+    def __init__(
+        self, method: InnerNetwork, weights: Named, statistics: Named, company: Tensor | None
+    ) -> None:
+        super().__init__()
+        self.method, self.weights, self.statistics = method, weights, statistics
+        self.company = company
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        """(Q, C, H, W) -> logits, (Q, K)."""
+        x = self.method.preprocessed(images[None])[0]
+        company = self.company
+        if company is None:
+            return self.method.run(self.weights, self.statistics, x)[0]
+
+        def beside_support(one: Tensor) -> Tensor:
+            together = torch.cat([one[None], company])
+            return self.method.run(self.weights, self.statistics, together)[0][0]
+
+        return vmap(beside_support, chunk_size=_AT_ONCE)(x)

@@ -31,10 +31,11 @@ from torch.func import grad, vmap
 
 from tadam.config import Config, MethodConfig
 from tadam.config.checks import require
-from tadam.methods.base import InputSpec, check_episode
+from tadam.methods.base import InputSpec
 from tadam.methods.inner_network import InnerNetwork, Named
 from tadam.methods.with_backbone import installed_backbone
 from tadam.nn.backbone import Backbone
+from tadam.nn.composed_norm import compose_norms
 from tadam.nn.norm import use_batch_statistics
 from tadam.registry import METHODS
 
@@ -79,6 +80,7 @@ class Maml(InnerNetwork):
         self.settings = settings
         if settings.batch_statistics:
             use_batch_statistics(backbone)
+        compose_norms(backbone)
 
     @classmethod
     def from_config(cls, config: Config, spec: InputSpec) -> Self:
@@ -91,31 +93,16 @@ class Maml(InnerNetwork):
         """Batch statistics are those of all queries of a task."""
         return self.settings.batch_statistics
 
-    def forward(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
-        """Logits (T, Q, K); see `Method.forward`."""
-        check_episode(support, labels, query, way)
-        self.check_way(way)
-        tasks = len(support)
-        weights = self.weights(way)
-        if not self.training:  # nothing outside differentiates an answer
-            weights = {name: weight.detach() for name, weight in weights.items()}
+    def learnt(self, x: Tensor, labels: Tensor, way: int) -> tuple[Named, Named]:
+        """Weights after the inner steps; see `InnerNetwork.learnt`."""
         statistics = {
-            name: buffer.expand(tasks, *buffer.shape).clone()
+            name: buffer.expand(len(x), *buffer.shape)
             for name, buffer in self.norm_statistics().items()
         }
-        x, xq = self.preprocessed(support), self.preprocessed(query)
-        logits: Tensor
-        logits, statistics = vmap(partial(self._answered, weights))(statistics, x, labels, xq)
-        if self.training:
-            self._keep(statistics)
-        return logits
-
-    def _answered(
-        self, weights: Named, statistics: Named, x: Tensor, labels: Tensor, query: Tensor
-    ) -> tuple[Tensor, Named]:
-        """Logits of one task's queries, (Q, K), and batch norm's statistics after all passes."""
-        weights, statistics = self.adapt(weights, statistics, x, labels)
-        return self.run(weights, statistics, query)
+        found: tuple[Named, Named] = vmap(partial(self.adapt, self.weights(way)))(
+            statistics, x, labels
+        )
+        return found
 
     def adapt(
         self, weights: Named, statistics: Named, x: Tensor, labels: Tensor
@@ -129,9 +116,10 @@ class Maml(InnerNetwork):
             labels: (N,).
         """
         settings = self.settings
-        constant = settings.first_order or not self.training
         for _ in range(settings.inner_steps if self.training else settings.test_steps):
-            at = {name: w.detach() for name, w in weights.items()} if constant else weights
+            at = weights
+            if settings.first_order:  # gradients at constants are constants
+                at = {name: weight.detach() for name, weight in weights.items()}
             gradients, statistics = grad(self.loss, has_aux=True)(at, statistics, x, labels)
             weights = {
                 name: weight - settings.inner_rate * gradients[name]
@@ -139,7 +127,7 @@ class Maml(InnerNetwork):
             }
         return weights, statistics
 
-    def _keep(self, statistics: Named) -> None:
+    def keep(self, statistics: Named) -> None:
         """Running statistics become the mean over tasks."""
         with torch.no_grad():
             for name, buffer in self.norm_statistics().items():

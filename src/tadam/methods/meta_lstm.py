@@ -35,7 +35,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tadam.config import Config, MethodConfig
 from tadam.config.checks import require
-from tadam.methods.base import InputSpec, check_episode
+from tadam.methods.base import InputSpec
 from tadam.methods.inner_network import InnerNetwork, Named
 from tadam.methods.with_backbone import installed_backbone
 from tadam.nn.backbone import Backbone
@@ -173,26 +173,12 @@ class MetaLstm(InnerNetwork):
         settings = self.settings
         self.meta_learner.initialise(settings.forget_bias, settings.input_bias, generator)
 
-    def forward(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
-        """Logits (T, Q, K); see `Method.forward`."""
-        check_episode(support, labels, query, way)
-        self.check_way(way)
-        weights = self.weights(way)
-        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
-            theta, statistics = self.learn(weights, self.preprocessed(support), labels)
-            learnt = _unflatten(theta, weights)
-            logits: Tensor
-            logits, _ = vmap(self.run)(learnt, statistics, self.preprocessed(query))
-        return logits
+    def learnt(self, x: Tensor, labels: Tensor, way: int) -> tuple[Named, Named]:
+        """Parameters after the inner steps, and the statistics of the support sets.
 
-    def learn(self, weights: Named, x: Tensor, labels: Tensor) -> tuple[Tensor, Named]:
-        """The learners' parameters after the inner steps, (T, P), and batch norm's statistics.
-
-        Args:
-            weights: Where every task starts.
-            x: Preprocessed support images, (T, N, C, H, W).
-            labels: (T, N).
+        See `InnerNetwork.learnt`.
         """
+        weights = self.weights(way)
         tasks, training = len(x), self.backbone.training
         statistics = {
             name: buffer.expand(tasks, *buffer.shape)
@@ -210,7 +196,7 @@ class MetaLstm(InnerNetwork):
                 state = self.meta_learner(state, losses, torch.cat(of_tasks, dim=1))
         finally:
             self.backbone.train(training)
-        return state.theta, statistics
+        return _unflatten(state.theta, weights), statistics
 
 
 def _unflatten(theta: Tensor, like: Named) -> Named:
