@@ -671,7 +671,7 @@ def test_python_is_warned_of_a_default_model_that_is_worse_for_want_of_an_extra(
 ) -> None:
     images, labels = blobs(2, 2)
     monkeypatch.setattr(EfficientNetLite0, "is_installed", classmethod(lambda cls: False))
-    with pytest.warns(UserWarning, match=r"13 and 35 points.*'tadam-fewshot\[imagenet\]'") as told:
+    with pytest.warns(UserWarning, match=r"27 and 55 points.*'tadam-fewshot\[imagenet\]'") as told:
         classifier = FewShotClassifier().fit(images, labels)
     assert classifier.model_name_ == "fc100"
     assert told[0].filename == __file__

@@ -44,7 +44,7 @@ def test_a_model_that_is_worse_for_want_of_an_extra_is_told_in_one_line(
         return
     assert result.code == 0
     (note,) = notes
-    assert "13 and 35 points of accuracy on the photos we tried" in note
+    assert "27 and 55 points of accuracy on the photos we tried" in note
     assert note.endswith("pip install 'tadam-fewshot[imagenet]'")
     assert "with the model fc100" in result.out
 

@@ -56,7 +56,8 @@ def test_two_inner_steps_worked_by_hand() -> None:
     model = Maml(Flat(), 2, MamlConfig(inner_rate=0.1, inner_steps=1, test_steps=2)).double().eval()
     support, labels, query = episode(tasks=1, side=2)
     matrix, head, bias = (
-        p.detach().numpy().copy() for p in (model.backbone.matrix, *model.head.parameters())
+        p.detach().numpy().copy()
+        for p in (model.backbone.get_parameter("matrix"), *model.head.parameters())
     )
     x, y = support[0].flatten(1).numpy(), np.eye(2)[labels[0]]
     for _ in range(2):
@@ -84,7 +85,7 @@ def slope(model: Maml, direction: list[Tensor]) -> float:
         moved = copy.deepcopy(model)
         with torch.no_grad():
             for parameter, part in zip(moved.parameters(), direction, strict=True):
-                parameter += sign * part
+                parameter.add_(sign * part)
             values.append(query_loss(moved).item())
     return (values[0] - values[1]) / 2e-5
 
@@ -127,7 +128,7 @@ def one_by_one(model: Maml, support: Tensor, labels: Tensor, query: Tensor) -> T
     network = nn.Sequential(model.backbone, model.head)
     answers = []
     for x, y, q in zip(support, labels, query, strict=True):
-        weights = dict(network.named_parameters())
+        weights: dict[str, Tensor] = dict(network.named_parameters())
         for _ in range(2):
             with plain_autograd():
                 loss = F.cross_entropy(functional_call(network, weights, (x,)), y)

@@ -103,7 +103,7 @@ def test_it_starts_as_plain_gradient_descent() -> None:
     rate, answers = 1 / (1 + np.e), []
     with plain_autograd():
         for x, y, q in zip(support, labels, query, strict=True):
-            weights = dict(network.named_parameters())
+            weights: dict[str, Tensor] = dict(network.named_parameters())
             for _ in range(3):
                 loss = F.cross_entropy(functional_call(network, weights, (x,)), y)
                 steps = torch.autograd.grad(loss, list(weights.values()))
@@ -122,9 +122,9 @@ def test_at_test_queries_are_normalised_by_the_statistics_of_the_support_set() -
     assert not model.sees_queries_together
     x = model.preprocessed(support)
     _, statistics = model.learnt(x, labels, 2)
-    conv = model.backbone.units[0].conv
+    weight = model.backbone.get_parameter("units.0.conv.weight")
     with torch.no_grad():  # the first convolution sees the same images at each step
-        first = F.conv2d(x[1], conv.weight, padding=1).mean(dim=(0, 2, 3))
+        first = F.conv2d(x[1], weight, padding=1).mean(dim=(0, 2, 3))
     moved = (statistics["units.0.norm.running_mean"][1] - first).norm() / first.norm()
     assert moved < 0.5  # from zeros, 0.9 of the way at each step, while the weights move
     assert not model.backbone.training

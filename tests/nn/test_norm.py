@@ -8,9 +8,10 @@ import torch
 
 from tadam.nn.backbones.conv4 import Conv4
 from tadam.nn.backbones.resnet12 import ResNet12
+from tadam.nn.composed_norm import compose_norms
 from tadam.nn.conv_unit import ConvNorm
 from tadam.nn.fast import guard, plain_autograd
-from tadam.nn.norm import compose_norms, running_affine, use_batch_statistics
+from tadam.nn.norm import running_affine, use_batch_statistics
 
 
 def test_batch_statistics_are_those_of_the_batch_in_training_and_at_test() -> None:

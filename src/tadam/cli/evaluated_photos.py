@@ -56,9 +56,11 @@ def print_evaluated(result: "FolderEvaluation") -> None:
     if len(result.class_names) > _CLASSES:
         out.print(f"--json has the {len(result.class_names)} x {len(result.class_names)} confusion")
         return
-    matrix = Table("true \\ answer", *map(printable, result.class_names))
-    for name, row in zip(result.class_names, result.confusion, strict=True):
-        matrix.add_row(printable(name), *map(str, row))
+    # Columns have numbers: names would be cut short, and `shoes` and `shorts` look alike then.
+    numbers = [str(number) for number in range(1, len(result.class_names) + 1)]
+    matrix = Table("true \\ answer", *numbers)
+    for number, name, row in zip(numbers, result.class_names, result.confusion, strict=True):
+        matrix.add_row(f"{number} {printable(name)}", *map(str, row))
     out.print(matrix)
 
 

@@ -65,7 +65,7 @@ class InnerNetwork(WithBackbone):
         """The initial weights of every task, with a row of the head for each of `way` classes."""
         # Grouped convolutions are fastest with channels first, unlike all others here.
         named = {name: p.contiguous() for name, p in self.backbone.named_parameters()}
-        head = (self.head.weight, self.head.bias)
+        head: tuple[Tensor, Tensor] = (self.head.weight, self.head.bias)
         if self.shared_head:
             head = (head[0].expand(way, -1), head[1].expand(way))
         return named | dict(zip(_HEAD, head, strict=True))
@@ -181,4 +181,4 @@ class AdaptedNetwork(nn.Module):
             together = torch.cat([one[None], company])
             return self.method.run(self.weights, self.statistics, together)[0][0]
 
-        return vmap(beside_support, chunk_size=_AT_ONCE)(x)  # type: ignore[no-any-return]
+        return vmap(beside_support, chunk_size=_AT_ONCE)(x)

@@ -35,7 +35,8 @@ from tadam.methods.base import InputSpec
 from tadam.methods.inner_network import InnerNetwork, Named
 from tadam.methods.with_backbone import installed_backbone
 from tadam.nn.backbone import Backbone
-from tadam.nn.norm import compose_norms, use_batch_statistics
+from tadam.nn.composed_norm import compose_norms
+from tadam.nn.norm import use_batch_statistics
 from tadam.registry import METHODS
 
 
