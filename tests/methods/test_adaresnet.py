@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from tadam.config import Config
 from tadam.errors import UserError
-from tadam.methods.adaresnet import AdaResNet
 from tadam.methods.base import InputSpec, build_model
 from tadam.nn.backbones.conv4 import Conv4
 
@@ -105,11 +104,11 @@ def test_with_an_empty_memory_it_is_its_base_network(backbone: str) -> None:
 
 
 def test_values_of_zero_shift_nothing() -> None:
-    model: AdaResNet = built()
+    model = built()
     with torch.no_grad():
         for value in model.values:
-            value[-1].weight.zero_()  # type: ignore[index,operator,union-attr]
-            value[-1].bias.zero_()  # type: ignore[index,operator,union-attr]
+            value[-1].weight.zero_()
+            value[-1].bias.zero_()
         support, labels, query = task([1, 1, 1])
         logits = model(support, labels, query, 3)
         plain = model.head(model.backbone(model.backbone.preprocess(query.flatten(0, 1))))

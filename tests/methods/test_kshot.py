@@ -59,6 +59,8 @@ def test_it_answers_by_the_weights_that_are_most_probable(backbone: str) -> None
     with torch.no_grad():
         shuffled = model(support[:, order], labels[:, order], query, 3)
         permuted = model(support, renamed[labels], query, 3)
+        settled = model.adapted(support[1], labels[1], 3)(query[1])
+    torch.testing.assert_close(settled, logits[1], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(shuffled, logits, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(permuted[:, :, renamed], logits, rtol=1e-4, atol=1e-5)
 

@@ -16,6 +16,7 @@ from tadam.methods.base import InputSpec, Update, build_model
 from tadam.nn.fast import plain_autograd
 from tadam.recipes.method_recipes import MethodRecipe
 from tadam.system.allocator import keep_large_blocks
+from tadam.training.optimiser import clip_gradients, take_step
 from tadam.training.trainer import Trainer
 
 _CLASSES, _IMAGES_PER_CLASS, _SIDE = 20, 40, 32
@@ -63,7 +64,8 @@ def naive_method_step(trainer: Trainer, t: int) -> None:
                 _naive_images(trainer, update, t)
             else:
                 _naive_tasks(trainer, update, t)
-        trainer.optimisers[update.name].step()
+        clip_gradients(trainer.model.parameters(), trainer.config.optimiser)
+        take_step(trainer.optimisers[update.name])
 
 
 def _naive_images(trainer: Trainer, update: Update, t: int) -> None:

@@ -24,6 +24,11 @@ from tadam.registry import METHODS
 if TYPE_CHECKING:
     from tadam.nn.backbone import Backbone
 
+#: What answers in the place of `forward`.
+_SHORTCUTS = (
+    *("embed_once", "task_vectors", "answer", "controls", "images_embedded"),
+    *("adapted", "as_embedding"),
+)
 #: Logits (n, K), targets (n,) and the label smoothing -> the mean loss.
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 
@@ -107,7 +112,7 @@ class Method(nn.Module):
         def defined(name: str) -> int:
             return next(i for i, base in enumerate(order) if name in vars(base))
 
-        for name in ("embed_once", "task_vectors", "answer", "controls", "images_embedded"):
+        for name in _SHORTCUTS:
             if defined(name) > defined("forward"):
                 setattr(cls, name, vars(Method)[name])
 

@@ -55,6 +55,27 @@ class KshotConfig(MethodConfig):
         return True
 
 
+class WeightedEmbedding(nn.Module):
+    """Softmax weights on top of a method's features.
+
+    Args:
+        method: Embeds images.
+        weights: (K, D).
+    """
+
+    weights: Tensor
+
+    def __init__(self, method: WithBackbone, weights: Tensor) -> None:
+        super().__init__()
+        self.method = method
+        self.register_buffer("weights", weights)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        """(Q, C, H, W) -> logits (Q, K)."""
+        return self.method.embed(images) @ self.weights.mT
+
+
 @METHODS.register("kshot", KshotConfig)
 class Kshot(WithBackbone):
     """A classifier of the training classes whose weights are the prior of every other's.
@@ -114,6 +135,14 @@ class Kshot(WithBackbone):
         check_episode(support, labels, query, way)
         z, zq = (self.embed(x.flatten(0, 1)).unflatten(0, x.shape[:2]) for x in (support, query))
         return self.compare(z, labels, zq, way)
+
+    def adapted(self, support: Tensor, labels: Tensor, way: int) -> nn.Module:
+        """The network and the weights of the task, in place of its support images."""
+        with torch.no_grad():
+            z = self.embed(support)
+            return WeightedEmbedding(
+                self, map_weights(z[None], labels[None], way, *self.prior())[0]
+            )
 
     def embed_once(self, images: Tensor) -> Tensor | None:
         """The features, which no task changes, (N, C, H, W) -> (N, D)."""
