@@ -2,8 +2,8 @@
 
 1. A network learns to classify all training classes. Its last layer is a softmax with a weight
    vector for each class.
-2. A Gaussian is fitted to these vectors: p(w) = N(w | mean, variance I), the paper's isotropic one,
-   which it found to do best.
+2. A Gaussian is fitted to these vectors: p(w) = N(w | mean, variance I), the isotropic one
+   that the paper's published figures on mini-ImageNet belong to.
 3. A new task gets the most probable weights given its support set, with the features frozen: the
    minimum of the cross-entropy, summed over the support images, plus |w - mean|^2 / (2 variance)
    for each class. The problem is convex and `map_softmax` solves it to rounding error.
