@@ -17,7 +17,7 @@ neurons are those behind the pool: relu and max-pool commute, so that eq. 1 hold
 
 Decisions of ours; we had only parts of the text, and a public re-implementation's account of it.
 Shifted are the last `shifted` of the four stages, and the outputs. Keys come from a network of
-their own with the same architecture, as that account has it, or from the last hidden layer (`keys`).
+their own with the same architecture, as that account has it, or are the last hidden layer (`keys`).
 At the outputs, also by that account, the feedback is I_ik = e_ik e_i. The attention has a factor,
 learnt from 10: a plain cosine cannot choose among many images. A value network starts with a small
 positive output, so that no shift starts dead. Gradients flow through e. Left out: dropout; the
