@@ -12,6 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def one_hot(labels: Tensor, way: int, dtype: torch.dtype) -> Tensor:
+    """1 at a label's place and 0 elsewhere, (...,) -> (..., K)."""
+    # Not F.one_hot, which on some devices reads the labels and so waits for them.
+    return (labels[..., None] == torch.arange(way, device=labels.device)).to(dtype)
+
+
 def prototypes(z: Tensor, labels: Tensor, way: int) -> Tensor:
     """Mean embedding of each class; classes may have different numbers of shots.
 
@@ -23,10 +29,7 @@ def prototypes(z: Tensor, labels: Tensor, way: int) -> Tensor:
     Returns:
         Prototypes, (T, K, D).
     """
-    # Not F.one_hot, which on some devices reads the labels and so waits for them.
-    onehot = (labels[:, :, None] == torch.arange(way, device=labels.device)).to(
-        z.dtype
-    )  # (T, N, K)
+    onehot = one_hot(labels, way, z.dtype)  # (T, N, K)
     counts = onehot.sum(dim=1)  # (T, K)
     return onehot.transpose(1, 2) @ z / counts[:, :, None]
 

@@ -10,12 +10,14 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 from rich.console import Console
 
 from tadam import native
 from tadam.benchmarks import (
     evaluation,
     inference,
+    method_steps,
     network,
     photos_speed,
     prediction,
@@ -30,7 +32,9 @@ from tadam.benchmarks.tables import machine_line, tables
 from tadam.benchmarks.targets import IMPORT, INFERENCE, SERVE_RATE, STEP_NATIVE, TARGETS
 from tadam.benchmarks.workload import Setup
 from tadam.classify import export
+from tadam.config import Config
 from tadam.errors import RunFailed, UserError
+from tadam.recipes.method_recipes import MethodRecipe
 
 TINY = Setup(width=4, image_size=16, way=2, shot=1, queries=4, classes=6, images_per_class=12)
 PLAN = Plan(
@@ -48,6 +52,7 @@ PLAN = Plan(
     test_classes=3,
     test_queries=6,
     photos=3,
+    methods=("matching",),
 )
 
 
@@ -74,7 +79,16 @@ class Here:
 @pytest.fixture(scope="module")
 def report() -> Report:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (evaluation, inference, network, photos_speed, prediction, steps, suite):
+        for module in (
+            evaluation,
+            inference,
+            method_steps,
+            network,
+            photos_speed,
+            prediction,
+            steps,
+            suite,
+        ):
             patch.setattr(module, "Worker", Here)
         patch.setattr(photos_speed, "_CLASSES", 2)
         patch.setattr(photos_speed, "_SHOTS", 1)
@@ -256,3 +270,24 @@ def test_onnxruntime_runs_the_same_network(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(inference, "onnx_features", lambda *arguments: 1.01 * theirs(*arguments))
     with pytest.raises(RunFailed, match="differ from ours"):
         inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
+
+
+@pytest.mark.parametrize("row", ["matching", "protonet"])
+def test_the_naive_step_of_a_method_is_the_same_step(
+    row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = MethodRecipe.config
+
+    def apart(self: MethodRecipe) -> Config:
+        """Batch norm sees each task alone, as the naive step does."""
+        small = {"backbone": {"statistics": "task", "width": 2}, "augment": {"flip": False}}
+        return original(self).updated(small)
+
+    monkeypatch.setattr(MethodRecipe, "config", apart)
+    ours, naive = (method_steps._trainer.__wrapped__(row) for _ in range(2))
+    ours.step(0, only=[update.name for update in ours.updates])
+    method_steps.naive_method_step(naive, 0)
+    for (name, one), other in zip(
+        ours.model.named_parameters(), naive.model.parameters(), strict=True
+    ):
+        assert torch.allclose(one, other, atol=2e-4), name

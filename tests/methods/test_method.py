@@ -221,12 +221,6 @@ def test_a_recipe_is_written_without_the_tables_that_its_method_does_not_use() -
     assert Config.from_toml(text, "toy.toml") == Config().with_settings(["method.name=toy"])
 
 
-def test_a_classifier_refuses_a_run_of_another_method(images: Path, tmp_path: Path) -> None:
-    train_toy(images, tmp_path / "run")
-    with pytest.raises(UserError, match="was trained by method 'toy', which a classifier cannot"):
-        package.FewShotClassifier(tmp_path / "run").fit(images)
-
-
 class Mirrored:
     """Overrides `forward` from outside the tree of methods."""
 

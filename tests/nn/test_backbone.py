@@ -100,6 +100,37 @@ def test_a_subclass_with_an_embed_of_its_own_does_not_fold_as_its_parent() -> No
     assert isinstance(Named(width=2).folded(), FoldedNetwork)
 
 
+@pytest.mark.parametrize(
+    ("backbone", "shapes"),
+    [
+        (Conv4(width=2, image_size=21), [(2, 10), (2, 5), (2, 2), (2, 1)]),
+        (Conv4(width=2, image_size=21, pooled_units=2), [(2, 10), (2, 5), (2, 5), (2, 5)]),
+        (ResNet12(width=2, image_size=21), [(2, 11), (4, 6), (8, 3), (16, 3)]),
+    ],
+    ids=["conv4", "two pools", "resnet12"],
+)
+def test_stages_lead_from_images_over_maps_to_embeddings(
+    backbone: Backbone, shapes: list[tuple[int, int]]
+) -> None:
+    x = torch.randn(2, 3, 21, 21, generator=torch.Generator().manual_seed(0))
+    film = [
+        (torch.full((2, width), 1.5), torch.ones(2, width)) for width in backbone.conditioned_widths
+    ]
+    assert list(backbone.stage_shapes) == shapes
+    with torch.no_grad():
+        maps = x
+        for number, (channels, side) in enumerate(shapes):
+            maps = backbone.eval().stage(number, maps, film)
+            assert maps.shape == (2, channels, side, side)
+        assert torch.equal(backbone.maps(x, film), maps)
+        assert torch.equal(backbone.vectors(maps), backbone(x, film))
+
+
+def test_a_backbone_without_stages_says_so_when_asked_for_maps() -> None:
+    with pytest.raises(UserError, match="Colours has no feature maps, which this method works on"):
+        Colours().maps(torch.zeros(1, 3, 16, 16))
+
+
 def test_preprocessing_as_a_method_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Old\.preprocess must be a module"):
         type("Old", (Colours,), {"preprocess": lambda self, images: images})

@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from tadam.nn.backbones.conv4 import Conv4
+from tadam.errors import UserError
+from tadam.nn.backbones.conv4 import Conv4, Conv4Config
+from tadam.nn.conv_unit import ConvUnit
 
 
 @pytest.mark.parametrize(
@@ -32,6 +35,26 @@ def test_the_literature_has_1600_features_at_84_pixels_and_112832_weights() -> N
     assert net.feature_size == 1600
     # 9 * 64 * (3 + 3 * 64) convolution weights and 4 * 2 * 64 of batch norm
     assert sum(p.numel() for p in net.parameters()) == 112_320 + 512
+
+
+@pytest.mark.parametrize(("size", "side"), [(28, 2), (32, 2), (33, 3)])
+def test_strides_take_the_place_of_pools_and_round_up(size: int, side: int) -> None:
+    net = Conv4(1, width=2, embedding="flat", image_size=size, strided=True).eval()
+    x = torch.rand(2, 1, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found = net(x)
+        for unit in net.units:  # a convolution with a stride skips every second output
+            assert isinstance(unit, ConvUnit)
+            y = F.conv2d(x, unit.conv.weight, padding=1)[:, :, ::2, ::2]
+            x = F.relu(unit.norm(y))
+    assert net.feature_size == 2 * side * side
+    torch.testing.assert_close(found, x.flatten(1))
+
+
+@pytest.mark.parametrize("pooled_units", [-1, 5])
+def test_at_most_four_units_can_pool(pooled_units: int) -> None:
+    with pytest.raises(UserError, match=r"backbone\.pooled_units must be between 0 and 4"):
+        Conv4Config(pooled_units=pooled_units)
 
 
 def test_every_unit_can_be_conditioned_and_precedes_a_pool() -> None:

@@ -9,6 +9,7 @@ from tadam import native
 from tadam.benchmarks import (
     evaluation,
     inference,
+    method_steps,
     network,
     photos_speed,
     prediction,
@@ -21,6 +22,7 @@ from tadam.benchmarks.results import SHARE, TIMES, Measurement, Report
 from tadam.benchmarks.worker import Worker
 from tadam.benchmarks.workload import Setup
 from tadam.errors import RunFailed, UserError
+from tadam.recipes.method_recipes import method_rows
 from tadam.system.machine import machine
 
 PARTS = (
@@ -28,6 +30,7 @@ PARTS = (
     "startup",
     "photos",
     "serve",
+    "methods",
 )
 _SIZES = {
     "way": (5, 10, 20),
@@ -61,6 +64,7 @@ class Plan:
         test_queries: Queries per evaluated task.
         photos: JPEG files to classify.
         requests: Requests over which the memory of the HTTP service is watched.
+        methods: Rows of Table 1 whose steps are timed; all by default.
     """
 
     threads: int
@@ -79,6 +83,7 @@ class Plan:
     test_queries: int = 100
     photos: int = 96
     requests: int = 20_000
+    methods: tuple[str, ...] = field(default_factory=lambda: tuple(method_rows()))
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -144,6 +149,8 @@ def trials(plan: Plan) -> list[Trial]:
     add("startup", "startup", startup.measure, plan.rounds)
     add("photos", "photos", photos_speed.measure, threads, *turns, plan.photos)
     add("serve", "HTTP service", serving_speed.measure, *turns, plan.requests)
+    for row in plan.methods:
+        add("methods", f"step of {row}", method_steps.method_against_naive, row, threads, *turns)
     found.sort(key=lambda trial: PARTS.index(trial.part))
     return [trial for trial in found if trial.part in plan.parts]
 

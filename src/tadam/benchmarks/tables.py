@@ -14,6 +14,8 @@ from tadam.benchmarks.targets import (
     INFERENCE,
     MEMORY,
     MEMORY_TARGETS,
+    METHOD_STEP,
+    METHOD_TARGET,
     PHOTOS_TARGETS,
     SERVE_TARGETS,
     SHARES,
@@ -54,6 +56,8 @@ def tables(report: Report) -> Iterator[Table | str]:
         yield _absolute(report)
     if any(m.name == STEP_SHARE for m in report.measurements):
         yield _growth(report)
+    if any(m.name == METHOD_STEP for m in report.measurements):
+        yield _methods(report)
     for m in report.measurements:
         if m.name == MEMORY:
             target = MEMORY_TARGETS.get(m.setting)
@@ -161,6 +165,20 @@ def _growth(report: Report) -> Table:
             f"{m.raw['flops'] / rows[0].raw['flops']:.2f}x",
             m.text,
         )
+    return table
+
+
+def _methods(report: Report) -> Table:
+    table = Table(
+        title="A method's step: 4 tasks, 5-way 5-shot, 25 queries each, FC100's cpu recipe"
+    )
+    table.add_column("method")
+    for column in ("ours", "task after task", "ratio", "target"):
+        table.add_column(column, justify="right")
+    for m in report.measurements:
+        if m.name == METHOD_STEP:
+            times = (_amount(m, "seconds"), _amount(m, "naive_seconds"))
+            table.add_row(m.setting, *times, _judged(m, METHOD_TARGET), f"{METHOD_TARGET:g}x")
     return table
 
 

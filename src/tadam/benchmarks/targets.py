@@ -15,6 +15,7 @@ MEMORY = "peak memory of training"
 PHOTOS_LOOP = "photos to CSV vs an onnxruntime loop"
 PHOTOS_READING = "reading photos vs reading and classifying them"
 PHOTOS_BUSY = "photos to CSV beside a busy process vs alone"
+METHOD_STEP = "a method's step vs task after task"
 IMPORT = "import of tadam's classifier, beyond torch"
 HELP = "tadam --help"
 
@@ -51,6 +52,9 @@ SERVE_TARGETS = {
     (SERVE_P99, "64 clients"): 1.0,
     (SERVE_MEMORY, "20000 requests"): 1.1,
 }
+
+#: How many times as fast as task after task a method's step should be.
+METHOD_TARGET = 2.0
 
 #: Longest acceptable wait, in seconds.
 STARTUP_TARGETS = {IMPORT: 0.2, HELP: 1.0}

@@ -25,7 +25,9 @@ def identity(predictor: Predictor, origin: ModelInfo | None) -> bytes | None:
     None if that cannot be told, because the network's code is the user's own, or if nobody would
     ask again, because the network is conditioned on its task.
     """
-    if origin is None or origin.config.conditioning.enabled:
+    if origin is None or not predictor.cacheable:
+        return None
+    if "conditioning" in origin.config.method.tables and origin.config.conditioning.enabled:
         return None
     settings = (__version__, DECODER_VERSION, origin.config.backbone, origin.spec)
     digest = hashlib.sha256(repr((settings, predictor.mirrored)).encode())

@@ -165,6 +165,7 @@ def check_photos(
     kept = [i for i in range(len(images)) if found[i] is not None]
     kept_test = [i for i in range(len(images), len(everything)) if found[i] is not None]
     classifier.fit([images[i] for i in kept], [labels[i] for i in kept], progress=embedding)
+    classifier.require_embeddings("check photos")
     z = classifier.support_embeddings_
     if kept_test:
         others = classifier.classify([everything[i] for i in kept_test])

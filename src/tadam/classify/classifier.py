@@ -4,7 +4,7 @@ It keeps scikit-learn's contract by its methods alone, so scikit-learn need not 
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,18 +18,17 @@ from tadam.classify.cached_reading import CachedReader, with_cache
 from tadam.classify.fitted_support import FittedSupport
 from tadam.classify.inference import answer, embed, reader_of, until
 from tadam.classify.labels import class_array, numbered, plain_labels, unknown_label
-from tadam.classify.metric_fit import fit_metric
 from tadam.classify.predictions import Prediction, predictions_from
 from tadam.classify.predictor import Predictor
 from tadam.classify.reading import Reader, sources
 from tadam.classify.support import class_numbers, labelled
-from tadam.classify.support_embedding import embed_support
+from tadam.classify.support_embedding import embed_support, read_support
 from tadam.classify.thumbnails import THUMBNAILS, Picture, by_class, shrunk, thumbnail
 from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
 from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo
-from tadam.models.resolve import model_name, resolve_model
+from tadam.models.resolve import model_name, resolve_method
 from tadam.nn.backbone import Backbone
 from tadam.system.device import choose_device
 from tadam.system.forking import one_thread_after_fork
@@ -46,8 +45,8 @@ class FewShotClassifier(FittedSupport):
     """Classifies images by a few examples of each class.
 
     Args:
-        model: A shipped model's name, a run folder, a `.safetensors` file, a `Tadam`, or a
-            `Backbone` of one's own; None for the best one that is installed.
+        model: A shipped model's name, a run folder or a `.safetensors` file of any method, a
+            `Tadam`, or a `Backbone` of one's own; None for the best one that is installed.
         alpha: Scale of the logits; None estimates it from the support set.
         reject_threshold: Strangeness beyond which `reject=True` answers "none of these"; None for
             1, the limit that the support set sets.
@@ -61,7 +60,8 @@ class FewShotClassifier(FittedSupport):
         predictor_: The network that is left once the task is settled; what gets exported.
         reject_threshold_: The threshold in use.
         expected_: What the support set says about "none of these".
-        support_embeddings_: (N, D), what the metric is estimated from.
+        support_embeddings_: (N, D), what the metric is estimated from; pixels for a method that
+            adapts to images.
         support_labels_: Their classes as places in `classes_`, (N,).
         support_pictures_: The first support images of each class, small: pixels or JPEGs.
         model_name_: The name or path of the model; None for one that was given as an object.
@@ -120,9 +120,13 @@ class FewShotClassifier(FittedSupport):
         classes = class_array(given)
         if len(classes) < 2:
             raise UserError(f"there is only one class, {given[0]!r}: a classifier needs at least 2")
-        model, origin = resolve_model(self.model, choose_device(self.device), self.image_size)
+        model, origin = resolve_method(self.model, choose_device(self.device), self.image_size)
         known = origin if self.cache else None
-        support = embed_support(model, found, given, classes, progress, problems, known)
+        if isinstance(model, Tadam):
+            support = embed_support(model, found, given, classes, progress, problems, known)
+        else:
+            assert origin is not None
+            support = read_support(model, found, given, classes, progress, problems, origin)
         self._settle(support.predictor, classes, support.z, support.numbers, support.pictures)
         self.model_name_, self.origin_ = model_name(self.model), origin
         return self
@@ -173,13 +177,7 @@ class FewShotClassifier(FittedSupport):
         """
         if not z.isfinite().all():
             raise RunFailed("the model's embeddings are not finite numbers: use another model")
-        metric, expected = fit_metric(
-            z,
-            torch.from_numpy(numbers),
-            len(classes),
-            normalised=predictor.metric.normalised,
-            alpha=self.alpha,
-        )
+        metric, expected = predictor.metric_of(z, numbers, len(classes), self.alpha)
         predictor.metric = metric.to(z.device)
         self.predictor_, self.expected_ = predictor, expected
         self.classes_ = classes
@@ -193,6 +191,11 @@ class FewShotClassifier(FittedSupport):
         reader = reader_of(self.predictor_.preprocess, small, self.predictor_.network)
         return with_cache(reader, self.predictor_, self.origin_ if self.cache else None)
 
+    def _unknown(self) -> Hashable:
+        """The answer "none of these"."""
+        self.require_embeddings("say 'none of these'")
+        return unknown_label(self.classes_)
+
     def predict(self, images: Any, *, reject: bool = False) -> npt.NDArray[Any]:
         """The label of each image, (n,).
 
@@ -202,7 +205,7 @@ class FewShotClassifier(FittedSupport):
                 are text, -1 if they are numbers.
         """
         self._check_fitted()
-        unknown = unknown_label(self.classes_) if reject else None
+        unknown = self._unknown() if reject else None
         batches = self._reader().batches(sources(images))
         answers = answer(self.predictor_, batches)
         labels = self.classes_[answers.best]
@@ -239,7 +242,7 @@ class FewShotClassifier(FittedSupport):
             stop: Asked after each batch; once it says yes, the images so far are all there is.
         """
         self._check_fitted()
-        unknown = unknown_label(self.classes_) if reject else None
+        unknown = self._unknown() if reject else None
         found = sources(images)
         reader = self._reader(thumbnail if thumbnails else None)
         batches = reader.batches(found, progress, problems)
@@ -266,6 +269,7 @@ class FewShotClassifier(FittedSupport):
         extra `export`.
         """
         self._check_fitted()
+        self.require_embeddings("be exported, since each answer starts from the support images")
         from tadam.classify.export import export
 
         return export(path, self.predictor_, self.classes_.tolist(), self.reject_threshold_)

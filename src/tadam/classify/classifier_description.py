@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from tadam.classify.adapted_predictor import AdaptedPredictor
 from tadam.classify.labels import class_array, plain_labels
 from tadam.classify.metric_fit import Expected
 from tadam.errors import UserError
@@ -40,7 +41,12 @@ _PARAMETERS: dict[str, FieldCheck] = {**_OLD_PARAMETERS, "image_size": maybe(who
 
 @dataclass(frozen=True)
 class ClassifierDescription:
-    """What a file says of itself, checked; `expected` is None if it has no metric yet."""
+    """What a file says of itself, checked.
+
+    Attributes:
+        expected: None if the file has no metric yet.
+        adapts: Whether a method adapts to the support images, instead of comparing embeddings.
+    """
 
     classes: npt.NDArray[Any]
     power: float
@@ -52,6 +58,7 @@ class ClassifierDescription:
     model: ModelInfo | None
     model_name: str | None
     mirrored: bool
+    adapts: bool = False
 
 
 def description_of(classifier: "FewShotClassifier") -> dict[str, Any]:
@@ -71,6 +78,7 @@ def description_of(classifier: "FewShotClassifier") -> dict[str, Any]:
         "parameters": {name: getattr(classifier, name) for name in _PARAMETERS},
         "backbone": predictor.backbone_name,
         "mirrored": predictor.mirrored,
+        "adapts": isinstance(predictor, AdaptedPredictor),
         "model": describe(replace(origin, classes=())) if origin else None,  # nobody's business
         "model_name": classifier.model_name_,
     }
@@ -99,7 +107,11 @@ _FIELDS: dict[str, FieldCheck] = {
     "model": lambda raw: raw,
 }
 #: What older files may lack.
-_NEWER_FIELDS: dict[str, FieldCheck] = {"model_name": maybe(text), "mirrored": flag}
+_NEWER_FIELDS: dict[str, FieldCheck] = {
+    "model_name": maybe(text),
+    "mirrored": flag,
+    "adapts": flag,
+}
 #: What files of version 0.1 hold besides.
 _OLD_METRIC: dict[str, FieldCheck] = {
     "distance": one_of(DISTANCES),

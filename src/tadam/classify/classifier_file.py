@@ -15,14 +15,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tadam.classify.adapted_predictor import AdaptedPredictor
 from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.classifier_description import (
     CLASSIFIER_FORMAT,
     WITHOUT_METRIC,
+    ClassifierDescription,
     description_of,
     parsed_description,
 )
-from tadam.classify.metric_fit import fit_metric
+from tadam.classify.metric_fit import Expected, fit_metric
 from tadam.classify.predictor import Predictor
 from tadam.classify.thumbnails import packed, unpacked
 from tadam.data.folder import named_like_image
@@ -31,6 +33,7 @@ from tadam.models.modelfile import (
     CHECKSUM_KEY,
     CLASSIFIER_KEY,
     ModelInfo,
+    assemble,
     check_fit,
     check_numbers,
     described,
@@ -48,7 +51,10 @@ from tadam.system.untrusted_json import BadJson
 if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
-_WEIGHTS = "predictor."
+#: Predictor, what to expect of it, support embeddings (N, D) and their classes (N,).
+_Loaded = tuple[Predictor, Expected, npt.NDArray[np.float32], npt.NDArray[np.int64]]
+
+_WEIGHTS, _METHOD = "predictor.", "method."
 #: Where a file has the predictor's preprocessing; all else is behind `_WEIGHTS`.
 _STATISTICS = {
     "preprocess.pixel_mean": "pixel_mean",
@@ -59,8 +65,12 @@ _STATISTICS = {
 def save(path: Path, classifier: "FewShotClassifier") -> None:
     """Writes a fitted classifier in one piece."""
     predictor = classifier.predictor_
+    if isinstance(predictor, AdaptedPredictor):  # what it makes of a task follows from the images
+        own = {_METHOD + n: t for n, t in predictor.method.state_dict().items()}
+    else:
+        own = {_STATISTICS.get(n, _WEIGHTS + n): t for n, t in predictor.state_dict().items()}
     tensors = {
-        **{_STATISTICS.get(n, _WEIGHTS + n): t for n, t in predictor.state_dict().items()},
+        **own,
         **_film_tensors(predictor),
         "support.embeddings": torch.from_numpy(classifier.support_embeddings_),
         "support.labels": torch.from_numpy(classifier.support_labels_),
@@ -81,6 +91,46 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     """
     tensors, raw = _read(path)
     said = parsed_description(raw, path)
+    way, device = len(said.classes), choose_device(into.device)
+    if said.adapts:
+        loaded = _load_adapted(tensors, said, path, device)
+    else:
+        loaded = _load_embedding(tensors, said, path, device, backbone)
+    into.predictor_, into.expected_, into.support_embeddings_, into.support_labels_ = loaded
+    into.support_pictures_ = [list(some) for some in unpacked(tensors, way, path)]
+    into.origin_, into.reject_threshold_ = said.model, said.reject_threshold
+    into.classes_, into.model_name_ = said.classes, said.model_name
+    into.set_params(**said.parameters, model=said.model_name)
+
+
+def _load_adapted(
+    tensors: dict[str, Tensor], said: ClassifierDescription, path: Path, device: torch.device
+) -> _Loaded:
+    """A method, adapted anew to the support images in the file."""
+    if said.model is None:
+        raise UserError(f"{path} does not say what its method is: make it again")
+    way, spec = len(said.classes), said.model.spec
+    own = {n.removeprefix(_METHOD): t for n, t in tensors.items() if n.startswith(_METHOD)}
+    pixels, labels = _support(tensors, way, spec.channels * spec.image_size**2, path)
+    if pixels.min() < 0 or pixels.max() > 255 or (pixels != pixels.round()).any():
+        raise UserError(f"{path} has support images that are none: make it again")
+    method = assemble(own, said.model, path)
+    predictor = AdaptedPredictor(method, said.model.config.method.name, spec, way)
+    predictor.to(device).eval()
+    z = torch.from_numpy(pixels).to(device)
+    metric, told = predictor.metric_of(z, labels, way, said.parameters["alpha"])
+    predictor.metric = metric.to(device)
+    return predictor, told, pixels, labels
+
+
+def _load_embedding(
+    tensors: dict[str, Tensor],
+    said: ClassifierDescription,
+    path: Path,
+    device: torch.device,
+    backbone: Backbone | None,
+) -> _Loaded:
+    """A folded network and the metric of its task."""
     way = len(said.classes)
     if said.model is None and backbone is None:
         raise UserError(
@@ -115,8 +165,6 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
         power = metric.power
         weights |= {f"metric.{name}": t for name, t in metric.state_dict().items()}
     _check_metric(weights, path)
-    thumbnails = unpacked(tensors, way, path)
-    device = choose_device(into.device)
     film = _film(tensors, empty.conditioned_widths, device, path)
 
     _, predictor = build()
@@ -124,13 +172,7 @@ def load(path: Path, into: "FewShotClassifier", backbone: Backbone | None) -> No
     predictor.metric.power = power
     if isinstance(predictor.network, ForOneTask):
         predictor.network.film = film
-    into.predictor_ = predictor.to(device).eval()
-    into.origin_, into.expected_ = said.model, told
-    into.reject_threshold_ = said.reject_threshold
-    into.support_embeddings_, into.support_labels_ = embeddings, labels
-    into.support_pictures_ = [list(some) for some in thumbnails]
-    into.classes_, into.model_name_ = said.classes, said.model_name
-    into.set_params(**said.parameters, model=said.model_name)
+    return predictor.to(device).eval(), told, embeddings, labels
 
 
 def _check_metric(weights: dict[str, Tensor], path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tadam.classify.adapted_predictor import AdaptedPredictor
 from tadam.classify.estimator import Estimator
 from tadam.classify.metric_fit import Expected, LeftOutAnswers, left_out_answers
 from tadam.classify.predictor import Predictor
@@ -36,6 +37,19 @@ class FittedSupport(Estimator):
     ) -> None:
         raise NotImplementedError
 
+    def require_embeddings(self, what: str) -> None:
+        """Refuses a classifier whose method adapts to images instead of comparing embeddings.
+
+        Args:
+            what: What it cannot do.
+        """
+        if isinstance(self.predictor_, AdaptedPredictor):
+            name = self.predictor_.backbone_name
+            raise UserError(
+                f"a classifier by method {name!r} cannot {what}: fit one with a model that "
+                "embeds, such as fc100"
+            )
+
     @property
     def shots_(self) -> npt.NDArray[np.int64]:
         """Number of support images of each class, (K,)."""
@@ -55,6 +69,7 @@ class FittedSupport(Estimator):
     def leave_one_out(self) -> LeftOutAnswers:
         """Classifies each support image as if it had not been in the support set."""
         self._check_fitted()
+        self.require_embeddings("leave photos out in turn")
         return left_out_answers(
             self.predictor_.metric,
             torch.from_numpy(self.support_embeddings_),
@@ -98,8 +113,8 @@ class FittedSupport(Estimator):
         numbers: npt.NDArray[np.int64],
     ) -> Self:
         """A copy that has learnt from some of the support images; it shares the network."""
-        network = self.predictor_.network
-        predictor = copy.deepcopy(self.predictor_, {id(network): network})
+        predictor = copy.copy(self.predictor_)  # `_settle` gives it another metric
+        predictor._modules = dict(predictor._modules)
         z = torch.from_numpy(self.support_embeddings_[rows]).to(predictor.metric.weight.device)
         other = copy.copy(self)
         other._settle(predictor, classes, z, numbers, [[] for _ in classes])

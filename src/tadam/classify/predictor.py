@@ -1,10 +1,15 @@
 """What is left of a model once a task is settled: images in, probabilities out."""
 
 import copy
+from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from tadam.classify.adaptive_metric import AdaptiveMetric
+from tadam.classify.metric_fit import Expected, fit_metric
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
 
@@ -25,6 +30,9 @@ class Predictor(nn.Module):
         backbone_name: The class of the backbone.
         mirrored: Whether an image is embedded as the mean of itself and its mirror image.
     """
+
+    #: Whether embeddings of files may be kept for the next time.
+    cacheable: ClassVar[bool] = True
 
     def __init__(self, backbone: Backbone, film: Film | None, metric: AdaptiveMetric) -> None:
         super().__init__()
@@ -50,3 +58,17 @@ class Predictor(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """uint8 (N, H, W, C) of any one size -> (N, K) probabilities."""
         return self.metric.probabilities(self.embed(images))
+
+    def metric_of(
+        self, z: Tensor, numbers: npt.NDArray[np.int64], way: int, alpha: float | None
+    ) -> tuple[AdaptiveMetric, Expected]:
+        """The metric that a support set asks for, and what it says about "none of these".
+
+        Args:
+            z: Support embeddings, (N, D).
+            numbers: Their classes, (N,), in 0..way-1.
+            way: Number of classes K.
+            alpha: Scale of the logits; None to estimate it.
+        """
+        labels = torch.from_numpy(numbers)
+        return fit_metric(z, labels, way, normalised=self.metric.normalised, alpha=alpha)

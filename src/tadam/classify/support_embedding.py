@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tadam.classify.adapted_predictor import AdaptedPredictor
 from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.cached_reading import with_cache
 from tadam.classify.inference import embed, reader_of
@@ -16,6 +17,7 @@ from tadam.classify.predictor import Predictor
 from tadam.classify.reading import ImageSource, Prepared
 from tadam.classify.support import class_numbers
 from tadam.classify.thumbnails import Picture, by_class, shrunk
+from tadam.methods.base import Method
 from tadam.methods.tadam import Tadam
 from tadam.models.modelfile import ModelInfo
 from tadam.system.progress import Progress
@@ -83,3 +85,21 @@ def embed_support(
             batches = replace(reader, thumbnail=None).batches([images[row] for row in rows])
         _, z, _ = embed(predictor.network, batches)  # second pass
     return EmbeddedSupport(predictor.eval(), z, numbers, by_class(small, numbers, way))
+
+
+def read_support(
+    model: Method,
+    images: Sequence[ImageSource],
+    labels: Sequence[Hashable],
+    classes: npt.NDArray[Any],
+    progress: Progress | None,
+    problems: list[str] | None,
+    origin: ModelInfo,
+) -> EmbeddedSupport:
+    """The same for a method that adapts to the images themselves; arguments as above."""
+    predictor = AdaptedPredictor(model, origin.config.method.name, origin.spec, len(classes))
+    predictor.to(model.device)
+    batches = reader_of(predictor.preprocess, shrunk).batches(images, progress, problems)
+    rows, z, small = embed(predictor.network, batches)
+    numbers = class_numbers([labels[row] for row in rows], classes)
+    return EmbeddedSupport(predictor.eval(), z, numbers, by_class(small, numbers, len(classes)))

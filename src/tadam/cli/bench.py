@@ -27,7 +27,7 @@ def bench(
         str | None,
         typer.Option(
             help="Some of gemm, step, data, evaluation, inference, prediction, scaling, memory, "
-            "startup, photos, serve."
+            "startup, photos, serve, methods."
         ),
     ] = None,
     quick: Annotated[

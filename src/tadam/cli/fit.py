@@ -124,6 +124,10 @@ def _rejection(classifier: "FewShotClassifier") -> str:
     """What to expect of `predict --reject`, in words."""
     if "unknown" in classifier.classes_.tolist():
         return "predict --reject will not work, because a class is called 'unknown'"
+    try:
+        classifier.require_embeddings("say 'none of these'")
+    except UserError as error:
+        return f"predict --reject will not work: {error}"
     expected = classifier.expected_
     caught = f"{100 * expected.caught:.0f} of 100 photos of anything else"
     if expected.kept is None:

@@ -25,6 +25,7 @@ from tadam.cli.tables import (
     run,
     show,
     show_estimate,
+    table1,
     table2,
     table3,
 )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tadam.reproduce.figure3 import Figure3
 
 reproduce_app = App(help="Check the paper's claims: our numbers beside the published ones.")
-for command in (table2, table3, figure4):
+for command in (table1, table2, table3, figure4):
     reproduce_app.command()(command)
 for name, ablation in ablation_commands():
     reproduce_app.command(name)(ablation)

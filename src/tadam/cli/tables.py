@@ -169,6 +169,29 @@ def print_written(paths: Iterable[Path]) -> None:
     out.print("written: " + ", ".join(map(str, paths)), soft_wrap=True)
 
 
+@dataclass(frozen=True)
+class MethodOptions(PaperOptions):
+    """Which data set of Table 1, and how much of it."""
+
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="fc100, omniglot, cifar_fs or mini_imagenet.")
+    ] = "fc100"
+
+
+def table1(
+    rows: Rows = None,
+    shots: Shots = None,
+    *,
+    paper: MethodOptions,
+    runs: RunOptions,
+    jobs: JobOptions,
+    as_json: Json = False,
+) -> None:
+    """Nine systems under one protocol; rows are the methods: maml, relation, tadam, ..."""
+    wanted = request("table1", paper, runs, rows=rows, shots=shots)
+    reproduce_table(wanted, runs, jobs, as_json)
+
+
 def table2(
     rows: Rows = None,
     train_way: TrainWay = "5",

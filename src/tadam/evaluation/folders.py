@@ -139,6 +139,8 @@ def evaluate_folder(
         nested: As for `labelled`.
         thumbnails: Keep a small JPEG of each image.
     """
+    if reject:
+        classifier.require_embeddings("say 'none of these'")
     names = [str(label) for label in classifier.classes_.tolist()]
     images, labels = labelled(folder, nested=nested)
     _check_names(names, [str(label) for label in labels], folder, reject)

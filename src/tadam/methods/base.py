@@ -4,13 +4,13 @@ Trainer, evaluation, sweeps and reproductions know only this interface and no pa
 each method is one file, and the same commands train, resume and measure it on the same tasks. A
 method must define `from_config` and `forward`. Everything else has a default that a method may
 override: its loss, what it trains in a step, its weight decay, what it logs, and a cheaper way to
-answer many tasks. docs/methods.md writes one from scratch.
+answer many tasks. docs/your-own-method.md writes one from scratch.
 """
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,8 +18,15 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tadam.config import Config, OptimiserConfig
+from tadam.methods.adapted import AdaptedMethod
 from tadam.registry import METHODS
 
+if TYPE_CHECKING:
+    from tadam.nn.backbone import Backbone
+
+#: What answers in the place of `forward`.
+_FOR_TASKS = ("embed_once", "task_vectors", "answer", "controls", "images_embedded")
+_SHORTCUTS = (*_FOR_TASKS, "adapted", "as_embedding")
 #: Logits (n, K), targets (n,) and the label smoothing -> the mean loss.
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 
@@ -103,7 +110,7 @@ class Method(nn.Module):
         def defined(name: str) -> int:
             return next(i for i, base in enumerate(order) if name in vars(base))
 
-        for name in ("embed_once", "task_vectors", "answer", "controls", "images_embedded"):
+        for name in _SHORTCUTS:
             if defined(name) > defined("forward"):
                 setattr(cls, name, vars(Method)[name])
 
@@ -232,6 +239,29 @@ class Method(nn.Module):
             in_tasks: Images of all tasks, counting an image once for each task it is in.
         """
         return in_tasks
+
+    # Classifying a user's images
+
+    def adapted(self, support: Tensor, labels: Tensor, way: int) -> nn.Module:
+        """The method settled on one task, for images to come: (Q, C, H, W) -> logits (Q, K).
+
+        What it answers for an image must not depend on the others, and is computed without
+        gradients. By default the support images are kept and every answer starts from them.
+
+        Args:
+            support: (N, C, H, W); shots may differ between classes.
+            labels: (N,), in 0..way-1.
+            way: Number of classes K.
+        """
+        return AdaptedMethod(self, support, labels, way)
+
+    def as_embedding(self) -> "tuple[Backbone, str] | None":
+        """The network and the distance of a method that does no more than compare embeddings.
+
+        A classifier then estimates a metric of its own from the support embeddings, answers "none
+        of these", and can be exported. None if a task makes more of the method: `adapted` answers.
+        """
+        return None
 
     @property
     def device(self) -> torch.device:

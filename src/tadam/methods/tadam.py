@@ -17,11 +17,12 @@ from tadam.errors import UserError
 from tadam.methods.base import InputSpec, Method, Tasks, Update, check_episode
 from tadam.methods.cotraining import makes_auxiliary_update, makes_few_shot_update
 from tadam.methods.task_description import TaskDescription
+from tadam.methods.with_backbone import initialise_backbone, installed_backbone
 from tadam.metric import ScaledMetric, prototypes
-from tadam.nn.backbone import Backbone, build_backbone
+from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
 from tadam.nn.ten import TaskEmbeddingNetwork, initialise_ten
-from tadam.registry import BACKBONES, METHODS
+from tadam.registry import METHODS
 from tadam.system.device import mixed_precision
 
 
@@ -80,12 +81,7 @@ class Tadam(Method):
     @classmethod
     def from_config(cls, config: Config, spec: InputSpec) -> Self:
         """Builds a recipe's model."""
-        kind: type[Backbone] = BACKBONES.find(config.backbone.name)
-        if not kind.is_installed():
-            raise UserError(
-                f"backbone {config.backbone.name!r} is not installed: {kind.how_to_install}"
-            )
-        backbone = build_backbone(config.backbone, spec.channels, spec.image_size)
+        backbone = installed_backbone(config, spec)
         conditioning, ten = config.conditioning, None
         description = TaskDescription(
             conditioning.representation, backbone.feature_size, conditioning, config.run.seed
@@ -118,10 +114,7 @@ class Tadam(Method):
     def initialise(self, config: Config, mean: Sequence[float], std: Sequence[float]) -> None:
         """Draws the initial weights; a pretrained backbone keeps its weights and normalisation."""
         generator = torch.Generator().manual_seed(config.run.seed)
-        if not self.backbone.load_pretrained():
-            self.backbone.initialise(config.backbone, generator)
-            self.backbone.pixel_mean.copy_(torch.tensor(mean)[:, None, None])
-            self.backbone.pixel_std.copy_(torch.tensor(std)[:, None, None])
+        initialise_backbone(self.backbone, config, mean, std, generator)
         if self.ten is not None:
             initialise_ten(self.ten, generator)
         if self.auxiliary_head is not None:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from tadam.errors import UserError
+from tadam.methods.base import Method
 from tadam.methods.tadam import Tadam
 from tadam.metric import ScaledMetric
 from tadam.models.encoders import origin_of
@@ -32,7 +33,25 @@ def resolve_model(
     device: torch.device,
     image_size: int | None = None,
 ) -> tuple[Tadam, ModelInfo | None]:
+    """`resolve_method`, for those who need embeddings."""
+    found, origin = resolve_method(model, device, image_size)
+    if not isinstance(found, Tadam):
+        assert origin is not None
+        raise UserError(
+            f"{model} was trained by method {origin.config.method.name!r}, which has no embeddings "
+            "to compare: give a model that has, such as one trained by method 'tadam'"
+        )
+    return found, origin
+
+
+def resolve_method(
+    model: str | Path | Tadam | Backbone | None,
+    device: torch.device,
+    image_size: int | None = None,
+) -> tuple[Method, ModelInfo | None]:
     """A model to evaluate, whose backbone the caller may change, and its recipe if it has one.
+
+    A method that only compares embeddings becomes a `Tadam` on its network.
 
     Args:
         model: As for `FewShotClassifier`; an object is copied, never changed.
@@ -47,27 +66,29 @@ def resolve_model(
     if isinstance(model, ForeignEncoder):
         origin = origin_of(model)
     if isinstance(model, Backbone):
-        model = Tadam(model, ScaledMetric(_OWN_DISTANCE, _OWN_ALPHA), None, "mean", 0)
+        model = _on(model, _OWN_DISTANCE)
     if isinstance(model, Tadam):
-        found = _copied(model, device)
+        found: Method = _copied(model, device)
     elif model is None or isinstance(model, (str, Path)):
         if model is None and (advice := what_is_missing()):
             warnings.warn(advice, stacklevel=3)  # points at the call of fit
-        loaded, origin = load_model(default_model() if model is None else model, image_size)
-        if not isinstance(loaded, Tadam):
-            raise UserError(
-                f"{model} was trained by method {origin.config.method.name!r}, which a classifier "
-                "cannot use: give a model trained by method 'tadam'"
-            )
-        found = loaded
+        found, origin = load_model(default_model() if model is None else model, image_size)
+        embedding = None if isinstance(found, Tadam) else found.as_embedding()
+        found = _on(*embedding) if embedding else found
     else:
         raise UserError(
             f"model must be a name, a path, a Tadam or a Backbone, got {type(model).__name__}"
         )
+    if not isinstance(found, Tadam):
+        return found.to(device).eval(), origin
     _require_tadams_own(found)
     found.to(device).backbone.eval()
     found.description.eval()
     return found, origin
+
+
+def _on(backbone: Backbone, distance: str) -> Tadam:
+    return Tadam(backbone, ScaledMetric(distance, _OWN_ALPHA), None, "mean", 0)
 
 
 def _require_tadams_own(model: Tadam) -> None:

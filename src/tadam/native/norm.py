@@ -66,7 +66,7 @@ def affine(
     norm: nn.BatchNorm2d,
     modulation: tuple[Tensor, Tensor] | tuple[None, None],
 ) -> Scaled:
-    """Batch norm of x by the statistics of the batch, and FiLM; the running statistics move.
+    """Batch norm of x by the statistics of the batch, and FiLM; running statistics move, if any.
 
     Args:
         x: Input of the norm, (T*N, C, H, W).
@@ -75,8 +75,11 @@ def affine(
         norm: The layer.
         modulation: gamma and beta, (T, C) each, or None twice.
     """
-    assert norm.num_batches_tracked is not None
-    norm.num_batches_tracked.add_(1)
+    if norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
+    running = norm.running_mean, norm.running_var
+    if norm.running_mean is None:
+        running = torch.zeros_like(variance), torch.zeros_like(variance)  # the kernel wants some
     gamma, beta = modulation
     tasks, channels = len(gamma) if gamma is not None else 1, x.shape[1]
     scale, shift = x.new_empty(tasks, channels), x.new_empty(tasks, channels)
@@ -86,8 +89,8 @@ def affine(
         variance=variance,
         weight=norm.weight,
         bias=norm.bias,
-        running_mean=norm.running_mean,
-        running_variance=norm.running_var,
+        running_mean=running[0],
+        running_variance=running[1],
         gamma=gamma,
         beta=beta,
         scale=scale,

@@ -30,11 +30,15 @@ class Backbone(nn.Module):
 
     A subclass defines `embed`, and sets `feature_size` and, if FiLM can reach it,
     `conditioned_widths`. One that recipes can name also has `from_config`, and is registered.
+    One that is a chain of stages may define `stage` and `vectors` and set `stage_shapes`: methods
+    that work on feature maps need them.
 
     Attributes:
         feature_size: Length D of an embedding.
         conditioned_widths: Channels of each layer that FiLM can reach, in order; may be empty.
         pre_pool_layers: Which of those layers precede a pool.
+        stage_shapes: Channels and side of the map that each stage ends in; empty if there are no
+            stages to tell apart.
         mirrored: Whether, outside training, an image's embedding is the mean of its own and its
             mirror image's: more accurate, at twice the cost.
         preprocess: Images of any size -> what `embed` takes; a subclass may set another
@@ -50,6 +54,7 @@ class Backbone(nn.Module):
     feature_size: int
     conditioned_widths: tuple[int, ...] = ()
     pre_pool_layers: tuple[int, ...] = ()
+    stage_shapes: tuple[tuple[int, int], ...] = ()
     mirrored: bool = False
     preprocess: Preprocess
     #: What to tell a user who lacks the weights; see `is_installed`.
@@ -76,8 +81,9 @@ class Backbone(nn.Module):
         def defined(name: str) -> int:
             return next(i for i, base in enumerate(order) if name in vars(base))
 
-        # An inherited `folded` does not know about a later `embed` or `forward`.
-        if defined("folded") > min(defined("embed"), defined("forward")):
+        # An inherited `folded` does not know about a later `embed`, `forward` or part of them.
+        others = ("embed", "forward", "stage", "vectors")
+        if defined("folded") > min(defined(name) for name in others):
             cls.folded = Backbone.folded  # type: ignore[method-assign]
 
     @property
@@ -115,6 +121,32 @@ class Backbone(nn.Module):
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """(T*N, C, H, W) -> (T*N, D); `film` has an entry per conditioned layer."""
         raise NotImplementedError
+
+    def stage(self, number: int, x: Tensor, film: Film | None = None) -> Tensor:
+        """What stage `number` makes of the map of the one before, (N, C, h, w) -> (N, C', h', w').
+
+        `film` has the entries of all conditioned layers.
+        """
+        raise NotImplementedError
+
+    def vectors(self, maps: Tensor) -> Tensor:
+        """From the last stage's map to embeddings, (N, C, h, w) -> (N, D)."""
+        raise NotImplementedError
+
+    def maps(self, x: Tensor, film: Film | None = None) -> Tensor:
+        """The feature maps behind the embeddings, (T*N, C, H, W) -> (T*N, C', h, w)."""
+        self.require_stages()
+        for number in range(len(self.stage_shapes)):
+            x = self.stage(number, x, film)
+        return x
+
+    def require_stages(self) -> None:
+        """Refuses a backbone without feature maps."""
+        if not self.stage_shapes:
+            raise UserError(
+                f"{type(self).__name__} has no feature maps, which this method works on: use a "
+                "backbone that has, such as conv4 or resnet12"
+            )
 
     def forward(self, x: Tensor, film: Film | None = None) -> Tensor:
         """`embed`, under the name that PyTorch calls; see `mirrored`."""

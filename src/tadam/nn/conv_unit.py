@@ -17,10 +17,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class ConvNorm(nn.Module):
     """A convolution without bias and the batch norm that follows it."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: int) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1
+    ) -> None:
         super().__init__()
         conv = nn.Conv2d(
-            in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=False
+            in_channels, out_channels, kernel_size, stride, padding=kernel_size // 2, bias=False
         )
         # The layout of the images; copies into the weight keep it.
         self.conv: nn.Conv2d = conv.to(memory_format=torch.channels_last)  # type: ignore
@@ -37,10 +39,13 @@ class ConvUnit(ConvNorm):
         in_channels: Channels of the input.
         out_channels: Filters.
         activation: A key of `ACTIVATIONS`.
+        stride: Of the convolution.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, activation: str) -> None:
-        super().__init__(in_channels, out_channels, kernel_size=3)
+    def __init__(
+        self, in_channels: int, out_channels: int, activation: str, stride: int = 1
+    ) -> None:
+        super().__init__(in_channels, out_channels, 3, stride)
         self.activation = activation
 
     def forward(
@@ -50,7 +55,7 @@ class ConvUnit(ConvNorm):
         shortcut: tuple[Tensor, nn.BatchNorm2d] | None = None,
         pool: str | None = None,
     ) -> Tensor:
-        """(T*N, C_in, H, W) -> (T*N, C_out, H, W), or half the size if pooled.
+        """(T*N, C_in, H, W) -> (T*N, C_out, H, W), or half the size if pooled or strided.
 
         Args:
             x: Input.

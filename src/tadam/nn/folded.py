@@ -29,11 +29,11 @@ class FoldedConv(nn.Module):
         weight = layer.conv.weight * scale[:, None, None, None]
         self.register_buffer("weight", weight.contiguous(memory_format=torch.channels_last))
         self.register_buffer("bias", shift.clone())
-        self.padding = layer.conv.padding
+        self.stride, self.padding = layer.conv.stride, layer.conv.padding
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C_in, H, W) -> (N, C_out, H, W)."""
-        return F.conv2d(x, self.weight, self.bias, padding=self.padding)
+        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
 
 
 def of_one_task(modulation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

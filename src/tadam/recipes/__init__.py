@@ -1,4 +1,4 @@
-"""Recipes by name: the TOML files in this folder, and the generated ones in `paper/`.
+"""Recipes by name: the files here, the generated ones in `paper/`, the methods' in `methods/`.
 
 A recipe may build on another: `extends = "images"` at its top names a shipped recipe, or a file
 relative to its own. Its own settings override those it builds on.
@@ -16,6 +16,7 @@ from typing import Any
 from tadam.config import Config
 from tadam.config.recipe import parse_toml, upgraded
 from tadam.errors import UserError
+from tadam.recipes.method_recipes import MethodRecipe, all_method_recipes, find_method_recipe
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class _RecipeFile:
 
     source: str
     file: Traversable
-    folder: Path | None
+    folder: Path | None = None
 
     def text(self) -> str:
         try:
@@ -44,8 +45,8 @@ class _RecipeFile:
 
 
 def recipe_names() -> list[str]:
-    """Names of the shipped recipes."""
-    return sorted(_shipped())
+    """Names of the shipped recipes, those of the methods last."""
+    return [*sorted(_shipped()), *(recipe.name for recipe in all_method_recipes())]
 
 
 def _shipped() -> dict[str, Traversable]:
@@ -70,7 +71,7 @@ def load_recipe(recipe: str | Path) -> Config:
         raise UserError(
             f"unknown recipe {str(recipe)!r}, and no file of that name ({_hint(recipe)})"
         )
-    return _built(found, parse_toml(found.text(), found.source))
+    return _loaded(found)
 
 
 def load_written(path: Path) -> Config:
@@ -79,18 +80,24 @@ def load_written(path: Path) -> Config:
     return _built(found, upgraded(parse_toml(found.text(), found.source)))
 
 
-def _find(recipe: str | Path, folder: Path | None) -> _RecipeFile | None:
+def _find(recipe: str | Path, folder: Path | None) -> _RecipeFile | MethodRecipe | None:
     """A file, if there is a folder to look from, or a shipped recipe."""
     if folder is not None and (path := folder / recipe).is_file():
         return _RecipeFile(os.path.normpath(path), path.resolve(), path.parent)
     name = str(recipe).removesuffix(".toml")
     file = _shipped().get(name)
-    return None if file is None else _RecipeFile(f"recipe {name}", file, None)
+    return find_method_recipe(name) if file is None else _RecipeFile(f"recipe {name}", file)
 
 
 def _hint(recipe: str | Path) -> str:
-    near = difflib.get_close_matches(str(recipe).removesuffix(".toml"), _shipped(), n=1)
+    near = difflib.get_close_matches(str(recipe).removesuffix(".toml"), recipe_names(), n=1)
     return f"did you mean {near[0]}?" if near else "'tadam recipes' lists the shipped ones"
+
+
+def _loaded(found: _RecipeFile | MethodRecipe, above: tuple[_RecipeFile, ...] = ()) -> Config:
+    if isinstance(found, MethodRecipe):
+        return found.config()
+    return _built(found, parse_toml(found.text(), found.source), above)
 
 
 def _built(
@@ -107,17 +114,17 @@ def _built(
     base = Config()
     if "extends" in tables:
         found = _extended(recipe, tables["extends"])
-        if found.file in [earlier.file for earlier in chain]:
+        if isinstance(found, _RecipeFile) and found.file in [earlier.file for earlier in chain]:
             circle = " -> ".join(part.source for part in (*chain, found))
             raise UserError(f"{recipe.source}: extends forms a loop: {circle}")
-        base = _built(found, parse_toml(found.text(), found.source), chain)
+        base = _loaded(found, chain)
     try:
         return base.updated({key: value for key, value in tables.items() if key != "extends"})
     except UserError as error:
         raise UserError(f"{recipe.source}: {error}") from None
 
 
-def _extended(recipe: _RecipeFile, base: object) -> _RecipeFile:
+def _extended(recipe: _RecipeFile, base: object) -> _RecipeFile | MethodRecipe:
     if not isinstance(base, str):
         raise UserError(
             f"{recipe.source}: extends must be a recipe's name or a path in quotes, got {base!r}"

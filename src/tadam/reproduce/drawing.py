@@ -5,12 +5,15 @@ from pathlib import Path
 from tadam.reports import plots
 from tadam.reports.figure import PALETTE, new_figure, save_png, style
 from tadam.reproduce.experiments import CURVES, ROWS, TITLES
+from tadam.reproduce.table1_chart import draw_table1
 from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
 
 
 def draw_table(table: ResultTable, path: Path) -> None:
-    """Writes the table's chart: a curve for figure 4, else dots with intervals."""
-    if table.experiment in CURVES:
+    """Writes the table's chart: a curve for figure 4, panels for Table 1, else dots."""
+    if table.experiment == "table1":
+        draw_table1(table, path)
+    elif table.experiment in CURVES:
         _draw_curve(table, path)
     else:
         _draw_rows(table, path)

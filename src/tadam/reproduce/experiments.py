@@ -7,11 +7,14 @@ from typing import Any
 from tadam.config import Config
 from tadam.errors import UserError
 from tadam.recipes import load_recipe
+from tadam.recipes.method_recipes import METHOD_DATASETS
 from tadam.recipes.paper_recipes import CONV4_WAYS, EPISODES, STEPS, conv4_name, recipe_name
 from tadam.reproduce.ablations import ABLATIONS, CPU_ALPHA
+from tadam.reproduce.table1 import table1_config, table1_rows
 
 #: Experiment -> row -> its long name. Figure 4's rows are its alphas.
 ROWS: dict[str, dict[str, str]] = {
+    "table1": table1_rows(),
     "table2": {
         "euclidean": "Prototypical Networks (squared Euclidean)",
         "cosine": "cosine",
@@ -30,6 +33,7 @@ ROWS: dict[str, dict[str, str]] = {
 } | {name: {row: v.name for row, v in a.rows.items()} for name, a in ABLATIONS.items()}
 #: Experiment -> its name, and what it shows.
 TITLES = {
+    "table1": ("Table 1", "nine systems under one protocol"),
     "table2": ("Table 2", "distances and scaling, Conv-4"),
     "table3": ("Table 3", "what each idea adds, ResNet-12"),
     "figure4": ("Figure 4", "accuracy against alpha"),
@@ -87,7 +91,7 @@ class Request:
 
     Attributes:
         experiment: A key of `ROWS`: a table, a figure or an ablation.
-        dataset: Data set of the recipes.
+        dataset: Data set of the recipes; Table 1 has more of them.
         preset: cpu or paper.
         rows: Names of rows; empty for all.
         shots: If empty, 5 with the cpu preset and all with the paper's.
@@ -110,7 +114,8 @@ class Request:
     tasks: int = 500
 
     def __post_init__(self) -> None:
-        check_choice("data set", [self.dataset], DATASETS, "dataset")
+        known = tuple(METHOD_DATASETS) if self.experiment == "table1" else DATASETS
+        check_choice("data set", [self.dataset], known, "dataset")
         check_choice("preset", [self.preset], PRESETS, "preset")
         check_choice("row", self.rows, tuple(ROWS[self.experiment]), "rows")
         check_choice("number of shots", self.shots, tuple(EPISODES), "shots")
@@ -159,6 +164,9 @@ class Request:
 
     def config(self, cell: Cell, seed: int) -> Config:
         """A run's recipe: the shipped one, changed by the preset and then by the user."""
+        if self.experiment == "table1":
+            config = table1_config(cell.row, self.dataset, cell.shot, self.preset)
+            return config.with_settings([*self.changes, f"run.seed={seed}"])
         config = load_recipe(self._recipe(cell))
         if self.preset == "cpu":
             config = config.updated(_cpu(self.experiment, self.dataset))

@@ -7,6 +7,7 @@ from typing import Any
 
 from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import Cell
+from tadam.reproduce.table1 import dataset_key, table1_published
 
 
 @cache
@@ -17,8 +18,13 @@ def numbers() -> dict[str, Any]:
 
 
 def published(experiment: str, dataset: str, cell: Cell) -> tuple[float, float] | None:
-    """Accuracy and its interval's half-width as fractions; None if the paper has no such row."""
+    """Accuracy and its interval's half-width as fractions; None if the paper has no such row.
+
+    The half-width is NaN where none was published.
+    """
     row = cell.row
+    if experiment == "table1":
+        return table1_published(numbers(), dataset, row, cell.shot)
     if experiment in ABLATIONS:
         ablation = ABLATIONS[experiment]
         variant = ablation.rows.get(row)
@@ -39,3 +45,13 @@ def snell(row: str) -> str:
 def seen(experiment: str) -> str:
     """What was reported for an experiment that is not in the paper's tables."""
     return str(numbers()[experiment.removesuffix("-no-ten")]["seen"])
+
+
+def table1_sources(dataset: str) -> list[str]:
+    """Where Table 1's published numbers are from: those on the data set, and on mini-ImageNet."""
+    sources = numbers()["table1"]["sources"]
+    return [
+        sources[key]
+        for key in dict.fromkeys((dataset_key(dataset), "mini_imagenet"))
+        if key in sources
+    ]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tadam.errors import UserError
+from tadam.recipes.method_recipes import METHOD_DATASETS
 from tadam.reproduce import figure3
 from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import DATASETS, Request, stem
@@ -50,6 +51,8 @@ def report(folder: Path, page: Path) -> str:
     relative = Path(os.path.relpath(folder, page.parent))
     link = f"[{relative.as_posix()}]({relative.as_posix()})" if relative.name else "this folder"
     parts = [_HEAD.format(folder=link)]
+    nine = [Request("table1", dataset) for dataset in METHOD_DATASETS]
+    parts += [_table(folder, relative, r) for r in nine if (folder / f"{r.stem}.json").exists()]
     for name in ("table2", "table3", "figure4"):
         parts += [_table(folder, relative, request) for request in _requests(folder, name)]
     for dataset in DATASETS:

@@ -31,6 +31,9 @@ class RunResult:
         command: Reproduces this run.
         machine: See `tadam.system.machine`; also names the device.
         controls: See `Evaluation`; absent from results of 0.1.0.
+        parameters: Trained numbers of the model; this and what follows in Table 1 only.
+        sees_queries_together: See `Method`.
+        task_milliseconds: Median time to answer a single test task.
     """
 
     experiment: str
@@ -61,6 +64,9 @@ class RunResult:
     version: str
     date: str
     controls: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    parameters: int | None = None
+    sees_queries_together: bool | None = None
+    task_milliseconds: float | None = None
 
     @property
     def cell(self) -> Cell:
@@ -111,7 +117,7 @@ def command_line(request: Request, cell: Cell, seed: int) -> str:
         words += ["--rows", cell.row]
     if request.experiment == "table2":
         words += ["--train-way", str(cell.train_way)]
-    if request.experiment == "table3" or _has_shots(request.experiment):
+    if request.experiment in ("table1", "table3") or _has_shots(request.experiment):
         words += ["--shots", str(cell.shot)]
     words += ["--seeds", str(seed)]
     for change in request.changes:

@@ -18,6 +18,7 @@ from tadam.models.find import find_model
 from tadam.models.modelfile import load_model
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, command_line, load_result, save_result
+from tadam.reproduce.table1 import protocol
 from tadam.system.device import choose_device
 from tadam.system.files import write_text
 from tadam.system.machine import machine
@@ -168,6 +169,9 @@ def _result(
     request: Request, cell: Cell, config: Config, run: TrainingResult, test: Evaluation, device: str
 ) -> RunResult:
     model, _ = load_model(find_model(run.folder))
+    measured = (
+        protocol(model, config, choose_device(device)) if request.experiment == "table1" else {}
+    )
     assert test.ci95 is not None  # there are two tasks or more
     return RunResult(
         experiment=request.experiment,
@@ -198,6 +202,7 @@ def _result(
         version=__version__,
         date=datetime.now(UTC).date().isoformat(),
         controls=test.controls,
+        **measured,
     )
 
 

@@ -1,11 +1,13 @@
 """A table of results as text: columns for a terminal, Markdown, and the notes under it."""
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import CURVES, ROWS
-from tadam.reproduce.published import seen, snell
+from tadam.reproduce.published import seen, snell, table1_sources
 from tadam.reproduce.result import RunResult
+from tadam.reproduce.table1 import network_name
 from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
 
 NOT_RUN = "not run"
@@ -27,8 +29,33 @@ def _minutes(line: Line) -> str:
     return "–" if line.minutes is None else f"{line.minutes:.1f}"
 
 
+def _last(line: Line, text: Callable[[RunResult], str]) -> str:
+    """What its last run says; the others have the same recipe."""
+    return text(line.runs[-1]) if line.runs else "–"
+
+
+def _mean_milliseconds(line: Line) -> str:
+    times = [t for run in line.runs if (t := run.task_milliseconds) is not None]
+    return f"{fmean(times):.0f}" if times else "–"
+
+
 #: Column -> its text, by experiment.
 COLUMNS: dict[str, dict[str, Callable[[Line], str]]] = {
+    "table1": {
+        "row": lambda line: line.cell.row,
+        "shots": lambda line: str(line.cell.shot),
+        "network": lambda line: _last(line, lambda run: network_name(run.settings)),
+        "parameters": lambda line: _last(line, lambda run: f"{run.parameters or 0:,}"),
+        "mini-ImageNet": lambda line: _or(line.on_mini_imagenet),
+        "published": lambda line: _or(line.published),
+        "ours": lambda line: _or(line.ours, NOT_RUN),
+        "diff": _difference,
+        "together": lambda line: _last(
+            line, lambda run: "yes" if run.sees_queries_together else "no"
+        ),
+        "train min": lambda line: _last(line, lambda run: f"{run.training_minutes:.1f}"),
+        "ms/task": _mean_milliseconds,
+    },
     "table2": {
         "row": lambda line: line.cell.row,
         "trained on": lambda line: f"{line.cell.train_way}-way",
@@ -97,6 +124,9 @@ def notes(table: ResultTable) -> list[str]:
         "the half-width of the 95% interval over tasks, or over runs (Student's t) if there are "
         "several; min is the time to train and test, in minutes.",
     ]
+    if table.experiment == "table1":
+        found = [found[0].replace("; min is the time to train and test, in minutes.", ".")]
+        found += [_PROTOCOL, *table1_sources(table.dataset)]
     if table.experiment in ("table3", "figure4"):
         found.append("TC off: the same model tested with its task conditioning off.")
     if table.experiment in CURVES:
@@ -112,6 +142,12 @@ def notes(table: ResultTable) -> list[str]:
     return found
 
 
+_PROTOCOL = (
+    "Each row is a method with a network of its own, so it compares both; the parameters are those "
+    "of the whole model. Together: whether a query's answer depends on the task's other queries, "
+    "by batch statistics, which makes tasks easier than they are one query at a time. Ms/task: the "
+    "time to learn and answer one test task on this machine, images given."
+)
 _ABLATED = (
     "TC off: the same model tested with its task conditioning off. Own - other: its accuracy with "
     "a task's own FiLM vectors minus that with another task's, in points, paired over tasks."
@@ -148,6 +184,8 @@ def _cpu_note(experiment: str) -> str:
 
 
 _CPU = {
+    "table1": "The cpu preset is narrower or shorter than the authors' settings: see the cpu "
+    "sections of src/tadam/recipes/methods.",
     "table2": "The cpu preset trains for 8,000 steps, the paper for 40,000.",
     "table3": "The cpu preset has 16 filters and 5,000 steps in every row; the paper has 64 "
     "filters and 10,000 steps (20,000 without AT) on FC100, 30,000 (60,000) on mini-ImageNet. The "

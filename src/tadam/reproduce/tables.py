@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -23,7 +24,7 @@ def in_percent(value: float) -> str:
 
 @dataclass(frozen=True)
 class MeanAccuracy:
-    """A mean accuracy, and the half-width of its 95% interval."""
+    """A mean accuracy, and the half-width of its 95% interval; NaN if it is not known."""
 
     value: float
     half: float
@@ -31,7 +32,8 @@ class MeanAccuracy:
 
     def __str__(self) -> str:
         each = f" ({', '.join(in_percent(v) for v in self.runs)})" if len(self.runs) > 1 else ""
-        return f"{in_percent(self.value)} ± {in_percent(self.half)}{each}"
+        interval = "" if isnan(self.half) else f" ± {in_percent(self.half)}"
+        return f"{in_percent(self.value)}{interval}{each}"
 
 
 def mean_accuracy(values: Sequence[float], intervals: Sequence[float]) -> MeanAccuracy:
@@ -91,6 +93,12 @@ class Line:
         return self.ours.value - self.published.value if self.ours and self.published else None
 
     @property
+    def on_mini_imagenet(self) -> MeanAccuracy | None:
+        """What Table 1 says of this row, whatever the data set; None for rows of other tables."""
+        found = published("table1", "mini_imagenet", self.cell)
+        return MeanAccuracy(*found) if found else None
+
+    @property
     def minutes(self) -> float | None:
         """Mean time to train and test a run."""
         times = [run.training_minutes + run.evaluation_minutes for run in self.runs]
@@ -146,8 +154,8 @@ class ResultTable:
         return {**head, "changes": list(self.changes), "rows": rows}
 
 
-def _fields(one: MeanAccuracy) -> dict[str, float]:
-    return {"accuracy": one.value, "ci95": one.half}
+def _fields(one: MeanAccuracy) -> dict[str, float | None]:
+    return {"accuracy": one.value, "ci95": None if isnan(one.half) else one.half}
 
 
 def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable:

@@ -95,6 +95,9 @@ class ResNet12(Backbone):
         )
         self.feature_size = widths[-1]
         self.conditioned_widths = tuple(w for w in widths for _ in range(3))
+        # Pools round up: -(-side // 2^n).
+        sides = [-(-image_size // 2 ** min(i + 1, pools)) for i in range(4)]
+        self.stage_shapes = tuple(zip(widths, sides, strict=True))
         layers: list[nn.Module] = []
         for i in range(projection):
             layers += [nn.SiLU() if activation == "swish" else nn.ReLU()] if i else []
@@ -118,9 +121,18 @@ class ResNet12(Backbone):
 
     def embed(self, x: Tensor, film: Film | None = None) -> Tensor:
         """Embeds images, (T*N, C, H, W) -> (T*N, 8w); `film` holds 12 modulations."""
-        for i, block in enumerate(self.blocks):
+        for i, block in enumerate(self.blocks):  # `maps`, without its detour through `stage`
             x = block(x, film[3 * i : 3 * i + 3] if film else None)
-        return self.projection(x.mean(dim=(2, 3)))  # type: ignore[no-any-return]
+        return self.vectors(x)
+
+    def stage(self, number: int, x: Tensor, film: Film | None = None) -> Tensor:
+        """One residual block, with the pool at its end."""
+        own = film[3 * number : 3 * number + 3] if film else None
+        return self.blocks[number](x, own)  # type: ignore[no-any-return]
+
+    def vectors(self, maps: Tensor) -> Tensor:
+        """The map's mean, through the projection if there is one."""
+        return self.projection(maps.mean(dim=(2, 3)))  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def folded(self, film: Film | None = None) -> nn.Module:

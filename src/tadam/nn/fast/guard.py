@@ -44,15 +44,13 @@ def takes(x: Tensor, filters: int = 0, film: Film = (), side: Tensor | None = No
 
 
 def normalises_by_batch(norms: Iterable[nn.Module]) -> bool:
-    """Whether all are batch norms that use the batch's statistics and keep running ones.
+    """Whether all are batch norms that use the batch's statistics, with or without running ones.
 
     One that was frozen, or replaced by another layer, takes the plain path.
     """
     return all(
         isinstance(norm, nn.BatchNorm2d)
-        and norm.training
-        and norm.running_mean is not None
-        and norm.momentum is not None
+        and (norm.running_mean is None or (norm.training and norm.momentum is not None))
         and norm.affine
         for norm in norms
     )

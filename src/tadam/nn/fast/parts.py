@@ -10,10 +10,10 @@ from tadam.nn.folded import FoldedUnit
 from tadam.nn.residual_block import ResidualBlock
 
 
-def conv_unit(in_channels: int, out_channels: int, activation: str) -> ConvUnit:
-    """A `ConvUnit`."""
-    kind = NativeUnit if native.available() else FusedUnit
-    return kind(in_channels, out_channels, activation)
+def conv_unit(in_channels: int, out_channels: int, activation: str, stride: int = 1) -> ConvUnit:
+    """A `ConvUnit`; the kernels know no stride but 1."""
+    kind = NativeUnit if native.available() and stride == 1 else FusedUnit
+    return kind(in_channels, out_channels, activation, stride)
 
 
 def residual_block(
@@ -31,5 +31,6 @@ def folded_unit(
     extra_bias: Tensor | None = None,
 ) -> FoldedUnit:
     """A `FoldedUnit`."""
-    kind = NativeFoldedUnit if native.available() else FoldedUnit
+    strided = unit.conv.stride != (1, 1)
+    kind = NativeFoldedUnit if native.available() and not strided else FoldedUnit
     return kind(unit, modulation, pool, extra_bias)
