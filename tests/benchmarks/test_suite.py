@@ -269,17 +269,16 @@ def test_onnxruntime_runs_the_same_network(monkeypatch: pytest.MonkeyPatch) -> N
         inference.against_onnxruntime(4, 16, 1, rounds=1, seconds=0.0)
 
 
-@pytest.mark.parametrize("row", ["matching", "tadam"])
+@pytest.mark.parametrize("row", ["matching", "protonet"])
 def test_the_naive_step_of_a_method_is_the_same_step(
     row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = MethodRecipe.config
 
     def apart(self: MethodRecipe) -> Config:
-        """Batch norm sees each task alone, as the naive step does; every update in every step."""
+        """Batch norm sees each task alone, as the naive step does."""
         small = {"backbone": {"statistics": "task", "width": 2}, "augment": {"flip": False}}
-        config = original(self).updated(small)
-        return config.updated({"auxiliary": {"batch_size": 8}}) if row == "tadam" else config
+        return original(self).updated(small)
 
     monkeypatch.setattr(MethodRecipe, "config", apart)
     ours, naive = (method_steps._trainer.__wrapped__(row) for _ in range(2))

@@ -206,3 +206,26 @@ def test_a_folder_is_fitted_and_measured(run: Path, tmp_path: Path) -> None:
     right = classifier.predict(paths) == [path.parent.name for path in paths]
     assert (result.images, result.accuracy) == (18, right.mean())
     assert tadam.evaluate(run, dataset="shapes", way=3, shot=1, tasks=3, queries=6).accuracy >= 0
+
+
+@pytest.mark.parametrize("method", ["matching", "kshot"])
+def test_a_method_that_compares_embeddings_rejects_and_can_be_exported(
+    method: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    changes = {"method": {"name": method}, "backbone": {"name": "conv4", "width": 2}}
+    config = Config().updated(changes)
+    spec = InputSpec(3, SIDE, 4)
+    model = METHODS.find(method).build(config, spec)
+    model.initialise(config, [120.0] * 3, [60.0] * 3)
+    save_model(tmp_path / "best.safetensors", model, ModelInfo(config, spec))
+    images, labels = pictures(0)
+    classifier = FewShotClassifier(tmp_path).fit(images, labels)
+    assert set(classifier.predict(images, reject=True)) <= {"a", "b", "c", "unknown"}
+    assert classifier.support_embeddings_.shape == (6, model.backbone.feature_size)
+    classifier.save(tmp_path / "c.tadam")
+    again = FewShotClassifier.load(tmp_path / "c.tadam")
+    assert np.array_equal(again.predict_proba(images), classifier.predict_proba(images))
+    if method == "matching":  # one export takes seconds
+        assert classifier.export(tmp_path / "c.onnx").difference <= 1e-4

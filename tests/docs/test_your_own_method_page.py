@@ -1,4 +1,4 @@
-"""docs/your-own-method.md: its method is complete, trains, and is found by the name it registers."""
+"""docs/your-own-method.md: its method is complete, trains, and is found by its name."""
 
 import re
 from pathlib import Path

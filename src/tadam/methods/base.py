@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from tadam.nn.backbone import Backbone
 
 #: What answers in the place of `forward`.
-_SHORTCUTS = (
-    *("embed_once", "task_vectors", "answer", "controls", "images_embedded"),
-    *("adapted", "as_embedding"),
-)
+_FOR_TASKS = ("embed_once", "task_vectors", "answer", "controls", "images_embedded")
+_SHORTCUTS = (*_FOR_TASKS, "adapted", "as_embedding")
 #: Logits (n, K), targets (n,) and the label smoothing -> the mean loss.
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 

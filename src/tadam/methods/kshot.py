@@ -156,3 +156,7 @@ class Kshot(WithBackbone):
     def images_embedded(self, images: int, in_tasks: int) -> int:
         """Each image once."""
         return images
+
+    def as_embedding(self) -> tuple[Backbone, str] | None:
+        """The frozen features; their scale is the softmax's own, so the cosine compares them."""
+        return self.backbone, "cosine"
