@@ -27,7 +27,7 @@ ALLOWED_AND_REFUSED = {
     "augment.brightness": ("0 0.99", "-0.01 1.0 nan"),
     "augment.contrast": ("0 0.99", "-0.01 1.0 nan"),
     "augment.saturation": ("0 0.99", "-0.01 1.0 nan"),
-    "method.name": ("tadam", "maml Tadam base"),  # a file that holds no method is not one
+    "method.name": ("tadam", "mamal Tadam base"),  # a file that holds no method is not one
     "backbone.name": ("resnet12 conv4", "resnet18 ResNet12"),
     "backbone.width": ("1 1024", "0 1025"),
     "backbone.pools": ("0 4", "-1 5"),
@@ -385,6 +385,7 @@ def test_another_backbone_keeps_the_settings_that_both_have() -> None:
         "initialisation": "paper",
         "embedding": "flat",
         "pooled_units": 4,
+        "strided": False,
     }
 
 
@@ -404,4 +405,5 @@ def test_differences_between_two_backbones_name_the_keys_that_only_one_has() -> 
         "backbone.projection: 0 != 'absent'",
         "backbone.embedding: 'absent' != 'pooled'",
         "backbone.pooled_units: 'absent' != 4",
+        "backbone.strided: 'absent' != False",
     ]

@@ -147,8 +147,8 @@ class InnerNetwork(WithBackbone):
 
     def preprocessed(self, images: Tensor) -> Tensor:
         """(T, N, C, H, W) as the backbone takes them, channels first in memory."""
-        x = self.backbone.preprocess(images.flatten(0, 1)).contiguous()
-        return x.unflatten(0, images.shape[:2])
+        x: Tensor = self.backbone.preprocess(images.flatten(0, 1)).contiguous()
+        return x.view(*images.shape[:2], *x.shape[1:])
 
 
 class AdaptedNetwork(nn.Module):

@@ -2,8 +2,8 @@
 
 1. A network learns to classify all training classes. Its last layer is a softmax with a weight
    vector for each class.
-2. A Gaussian is fitted to these vectors: p(w) = N(w | mean, variance I), the paper's isotropic one,
-   which it found to do best.
+2. A Gaussian is fitted to these vectors: p(w) = N(w | mean, variance I), the isotropic one
+   that the paper's published figures on mini-ImageNet belong to.
 3. A new task gets the most probable weights given its support set, with the features frozen: the
    minimum of the cross-entropy, summed over the support images, plus |w - mean|^2 / (2 variance)
    for each class. The problem is convex and `map_softmax` solves it to rounding error.
@@ -53,27 +53,6 @@ class KshotConfig(MethodConfig):
     def has_class_head(self, config: Config) -> bool:
         """It is trained on all training classes at once."""
         return True
-
-
-class WeightedEmbedding(nn.Module):
-    """Softmax weights on top of a method's features.
-
-    Args:
-        method: Embeds images.
-        weights: (K, D).
-    """
-
-    weights: Tensor
-
-    def __init__(self, method: WithBackbone, weights: Tensor) -> None:
-        super().__init__()
-        self.method = method
-        self.register_buffer("weights", weights)
-
-    @torch.no_grad()
-    def forward(self, images: Tensor) -> Tensor:
-        """(Q, C, H, W) -> logits (Q, K)."""
-        return self.method.embed(images) @ self.weights.mT
 
 
 @METHODS.register("kshot", KshotConfig)
@@ -136,14 +115,6 @@ class Kshot(WithBackbone):
         z, zq = (self.embed(x.flatten(0, 1)).unflatten(0, x.shape[:2]) for x in (support, query))
         return self.compare(z, labels, zq, way)
 
-    def adapted(self, support: Tensor, labels: Tensor, way: int) -> nn.Module:
-        """The network and the weights of the task, in place of its support images."""
-        with torch.no_grad():
-            z = self.embed(support)
-            return WeightedEmbedding(
-                self, map_weights(z[None], labels[None], way, *self.prior())[0]
-            )
-
     def embed_once(self, images: Tensor) -> Tensor | None:
         """The features, which no task changes, (N, C, H, W) -> (N, D)."""
         return self.embed(images)
@@ -158,5 +129,8 @@ class Kshot(WithBackbone):
         return images
 
     def as_embedding(self) -> tuple[Backbone, str] | None:
-        """The frozen features; their scale is the softmax's own, so the cosine compares them."""
+        """The backbone: a classifier of photos has a penalty of its own to estimate from them.
+
+        Products with weights say more about directions than about lengths, hence the cosine.
+        """
         return self.backbone, "cosine"
