@@ -72,7 +72,7 @@ def _naive_images(trainer: Trainer, update: Update, t: int) -> None:
     """A batch of images has no tasks to take apart."""
     rows, labels = auxiliary_batch(trainer.store, update.images, trainer.config.run.seed, t)
     images = torch.from_numpy(trainer.store.images[rows]).permute(0, 3, 1, 2)
-    update.loss(update.logits(images), torch.from_numpy(labels), 0.0).backward()  # type: ignore[no-untyped-call]
+    update.loss(update.logits(images), torch.from_numpy(labels), 0.0).backward()
 
 
 def _naive_tasks(trainer: Trainer, update: Update, t: int) -> None:
@@ -86,7 +86,7 @@ def _naive_tasks(trainer: Trainer, update: Update, t: int) -> None:
         labels = torch.from_numpy(task.support_labels)
         logits = update.logits(support, labels, query, sampler.way).flatten(0, 1)
         loss = update.loss(logits, torch.from_numpy(task.query_labels.ravel()), 0.0) / tasks
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
 
 
 def method_against_naive(row: str, threads: int, rounds: int, seconds: float) -> Measurement:

@@ -111,7 +111,7 @@ class MatchingNetwork(WithBackbone):
         """Support (T, N, D) and query embeddings (T, Q, D) -> logits (T, Q, K)."""
         if self.context is not None:
             z, zq = self.context(z, zq)
-        similarities = self.metric(zq, z)  # (T, Q, N)
+        similarities: Tensor = self.metric(zq, z)  # (T, Q, N)
         own = one_hot(labels, way, torch.bool).mT[:, None]  # (T, 1, K, N)
         return similarities[:, :, None].masked_fill(~own, -torch.inf).logsumexp(dim=-1)
 
