@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
 from running_studio import RunningStudio
 from studio_page import StudioPage
-
 from tadam.config import Config
 from tadam.methods.base import InputSpec
 from tadam.methods.tadam import Tadam

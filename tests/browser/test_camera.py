@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable
 
-from drawings import drawing, jpeg
 from playwright.sync_api import expect
+
+from drawings import drawing, jpeg
 from running_studio import RunningStudio
 from studio_page import StudioPage
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import TOKEN, Client, client, folder_of_classes, in_thread
 
+from serving import TOKEN, Client, client, folder_of_classes, in_thread
 from tadam.classify.classifier import FewShotClassifier
 from tadam.serve.app import studio_app
 from tadam.serve.serve_settings import ServeSettings

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from serving import API, TOKEN, as_process, client, in_thread, png
 
+from serving import API, TOKEN, as_process, client, in_thread, png
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.embedded import Embedded
 from tadam.serve.classifier_app import classifier_app

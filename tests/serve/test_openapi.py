@@ -7,8 +7,8 @@ import hypothesis
 import pytest
 import schemathesis
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from serving import API, TOKEN, client, in_thread, pngs
 
+from serving import API, TOKEN, client, in_thread, pngs
 from tadam.serve.app import studio_app
 from tadam.serve.serve_settings import ServeSettings
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import API, Client, folder_of_classes, png, pngs
 
+from serving import API, Client, folder_of_classes, png, pngs
 from tadam.classify.classifier import FewShotClassifier
 
 

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from serving import API, TOKEN, client, in_thread, png
 
+from serving import API, TOKEN, client, in_thread, png
 from tadam.classify.classifier import FewShotClassifier
 from tadam.distributed.jobs import Cluster
 from tadam.serve.classifier_app import classifier_app

@@ -9,9 +9,9 @@ import httpx
 import numpy as np
 import pytest
 from mutation import mutated  # tests/attack
-from serving import API, TOKEN, Client, client, in_thread, png, pngs
 
 from bad_files import CORPUS
+from serving import API, TOKEN, Client, client, in_thread, png, pngs
 from tadam.serve.app import studio_app
 from tadam.serve.serve_settings import ServeSettings
 
