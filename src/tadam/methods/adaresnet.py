@@ -15,12 +15,13 @@ only, e_i and 0; its values reach all neurons by a product with the derivatives.
 the same derivative, that of the rectifier it approximates. Where a stage ends in a max-pool, its
 neurons are those behind the pool: relu and max-pool commute, so that eq. 1 holds for the pooled a.
 
-Decisions of ours. The text leaves open which layers are shifted: the last `shifted` of the four
-stages, and the outputs. Keys come from a network of their own with the same architecture, which is
-how a public re-implementation reads the text, or from the last hidden layer (`keys`). So it is with
-the outputs, where act' is the gradient itself: I_ik = e_ik e_i. The attention has a factor, learnt from 10: a plain cosine cannot
-choose among many images. A value network starts with a small positive output, so that no shift
-starts dead. Gradients flow through e. Left out: dropout; the variant with back-propagated errors.
+Decisions of ours; we had only parts of the text, and a public re-implementation's account of it.
+Shifted are the last `shifted` of the four stages, and the outputs. Keys come from a network of
+their own with the same architecture, as that account has it, or are the last hidden layer (`keys`).
+At the outputs, also by that account, the feedback is I_ik = e_ik e_i. The attention has a factor,
+learnt from 10: a plain cosine cannot choose among many images. A value network starts with a small
+positive output, so that no shift starts dead. Gradients flow through e. Left out: dropout; the
+variant with back-propagated errors.
 Our networks have batch norm; the support set's pass keeps running statistics of its own, since
 shifts change those of the layers behind them.
 
