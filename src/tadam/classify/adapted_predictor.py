@@ -54,7 +54,11 @@ class AdaptedMetric(AdaptiveMetric):
 
     def strangeness(self, z: Tensor) -> Tensor:
         """Always 0: a method says nothing of images that belong to no class, (N,)."""
-        return torch.zeros(len(z), device=z.device)
+        return self.strangeness_of(z)
+
+    def strangeness_of(self, scores: Tensor) -> Tensor:
+        """0 too, (N,)."""
+        return torch.zeros(len(scores), device=scores.device)
 
 
 class AdaptedPredictor(Predictor):
