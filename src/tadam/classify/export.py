@@ -95,7 +95,7 @@ def export(
     ):
         raise UserError(
             "a classifier on an encoder that is an ONNX file cannot be exported: fit one with a "
-            "model of ours, such as imagenet, or of `transformers` (hf:)"
+            "model of ours, such as imagenet, or of Hugging Face (hf:)"
         )
     path = Path(path)
     if path.is_dir():
