@@ -15,7 +15,7 @@ from torch import Tensor
 from tadam.classify import metric_fit
 from tadam.classify.adaptive_metric import POWER, AdaptiveMetric
 from tadam.classify.left_out import SupportScatter, leave_one_out
-from tadam.classify.metric_fit import fit_metric, left_out_answers
+from tadam.classify.metric_fit import fit_metric, fit_with_answers, left_out_answers
 
 
 def task(
@@ -203,3 +203,18 @@ def test_ten_thousand_images_and_hundreds_of_classes_are_no_trouble() -> None:
     metric, expected = fit_metric(z, labels, 400)
     assert accuracy(metric, z, labels) > 0.9
     assert expected.auroc is not None
+
+
+@pytest.mark.parametrize("most", [2**20, 40])
+def test_a_fit_knows_the_left_out_answers_unless_there_are_too_many_images(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(metric_fit, "_MOST_SCORES", most)
+    z, labels, _, _ = task(way=3, shot=9, seed=2)
+    z, labels = z[:20], labels[:20]  # classes of 9, 9 and 2
+    fitted = fit_with_answers(z, labels, 3)
+    assert (fitted.left_out is None) == (most == 40)
+    if fitted.left_out is not None:
+        anew = left_out_answers(fitted.metric, z, labels)
+        np.testing.assert_allclose(fitted.left_out.probabilities, anew.probabilities, atol=1e-5)
+        np.testing.assert_allclose(fitted.left_out.strangeness, anew.strangeness, atol=1e-3)

@@ -4,17 +4,21 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
 import pytest
 
 from serving import API, TOKEN, as_process, client, in_thread, png
 from tadam.classify.classifier import FewShotClassifier
-from tadam.classify.embedded import Embedded
+from tadam.classify.embedded import Embedded, Eyes
+from tadam.classify.reading import ImageSource
 from tadam.serve.classifier_app import classifier_app
 from tadam.serve.prediction_queue import BATCH, PredictionQueue
 from tadam.serve.problem import Refused
@@ -114,6 +118,41 @@ def test_a_batch_gives_each_request_its_own_and_a_full_queue_turns_the_next_away
     assert accepted.result(0).z.tolist() == [[5]]
     with pytest.raises(Refused, match="shutting down"):
         queue.submit(eyes, [5])  # type: ignore[arg-type, list-item]
+
+
+class ShutEyes:
+    """Eyes that see when they are told to open."""
+
+    def __init__(self, eyes: Eyes) -> None:
+        self.open, self._eyes = threading.Event(), eyes
+
+    def embed(self, images: Sequence[ImageSource]) -> Embedded:
+        self.open.wait(60)
+        return self._eyes.embed(images)
+
+
+def test_a_full_server_says_429_and_when_to_come_back_and_answers_what_it_took(
+    classifier_file: Path,
+) -> None:
+    settings = ServeSettings(port=0, token=TOKEN, queue=1)
+    app = classifier_app(settings, classifier_file)
+    served = app.state.studio
+    eyes = ShutEyes(served.taught.eyes)
+    served.taught = replace(served.taught, eyes=eyes)
+    content = png("disc", 7)
+    with in_thread(app, settings) as where, client(where) as web, ThreadPoolExecutor(64) as pool:
+        asked: list[Future[httpx.Response]] = []
+        while not (refused := [a.result() for a in asked if a.done()]) and len(asked) < 64:
+            asked.append(pool.submit(web.post, f"{API}/predict", content=content))
+            time.sleep(0.05)
+        eyes.open.set()
+        assert [answer.status_code for answer in refused] == [429]
+        assert refused[0].headers["content-type"] == "application/problem+json"
+        assert "waiting already" in refused[0].json()["detail"]
+        assert int(refused[0].headers["Retry-After"]) >= 1
+        accepted = [a.result() for a in asked if a.result() is not refused[0]]
+        assert len(accepted) >= 2
+        assert all(len(answer.json()["answers"]) == 1 for answer in accepted)
 
 
 def test_a_server_that_is_told_to_stop_answers_what_it_has_accepted(classifier_file: Path) -> None:

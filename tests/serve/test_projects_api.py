@@ -2,14 +2,21 @@
 
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
+import numpy as np
+import numpy.typing as npt
 import pytest
+from PIL import Image
 
 from serving import API, Client, folder_of_classes, png, pngs
 from tadam.classify.classifier import FewShotClassifier
+from tadam.classify.duplicates import Fingerprint, duplicate_groups
+from tadam.models.modelfile import save_model
+from tadam.serve import quality
+from toy_backbones import random_model
 
 
 def taught(web: Client, name: str, model: str | None = None, each: int = 5) -> tuple[str, int, int]:
@@ -194,3 +201,47 @@ def test_events_tell_of_each_change(web: Client) -> None:
         web.add_class(project, "new")
         assert next(lines) == "event: state"
         assert next(lines) != first
+
+
+def test_copies_are_looked_for_again_only_when_the_photos_change(
+    web: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+
+    def counted(prints: Sequence[Fingerprint], z: npt.NDArray[np.float32]) -> list[list[int]]:
+        counts.append(len(prints))
+        return duplicate_groups(prints, z)
+
+    monkeypatch.setattr(quality, "duplicate_groups", counted)
+    project, _, box = taught(web, "Kept", each=2)
+    turned = Image.open(io.BytesIO(png("disc", 0))).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    content = io.BytesIO()
+    turned.save(content, "PNG")
+    first = [web.get(f"{project}/quality").json() for _ in range(2)][1]
+    assert counts == [4]
+    (new,) = (photo["id"] for photo in web.add(project, [("m.png", content.getvalue())])["added"])
+    items = web.get(f"{project}/images").json()["items"]
+    (old,) = (item["id"] for item in items if item["name"] == "disc-0.png")
+    found = web.get(f"{project}/quality").json()["duplicates"]
+    assert any({old, new} <= set(group) for group in found)
+    web.post(f"{project}/images/assign", json={"ids": [new], "class_id": box})
+    relabelled = web.get(f"{project}/quality").json()
+    assert (relabelled["duplicates"], counts) == (found, [4, 5])
+    assert [c["count"] for c in relabelled["classes"] if c["id"] == box] == [3]
+    web.post(f"{project}/images/delete", json={"ids": [new]})
+    assert web.get(f"{project}/quality").json()["duplicates"] == first["duplicates"]
+
+
+def test_the_onnx_file_gives_the_answers_of_the_project(web: Client, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    save_model(tmp_path / "m.safetensors", *random_model())
+    project, *_ = taught(web, "Onnx", str(tmp_path / "m.safetensors"))
+    sent = web.get(f"{project}/export/onnx")
+    assert sent.status_code == 200, sent.text
+    assert 'filename="onnx.onnx"' in sent.headers["content-disposition"].lower()
+    session = onnxruntime.InferenceSession(sent.content, providers=["CPUExecutionProvider"])
+    content = png("disc", 70)
+    pixels = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
+    probabilities, _ = session.run(None, {"images": pixels[None]})
+    answer = asked(web, project, content)
+    assert [answer["box"], answer["disc"]] == pytest.approx(probabilities[0], abs=1e-4)

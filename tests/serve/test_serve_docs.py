@@ -1,10 +1,12 @@
 """The examples of docs/serve.md, run as they stand but for the address and the file names."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,27 @@ def test_curl_and_python_get_answers(classifier_file: Path, tmp_path: Path) -> N
             text=True,
         )
         assert printed.stdout.startswith("disc "), printed.stderr
+
+
+def test_curl_with_the_token_adds_a_zip_of_class_folders(server: str, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl")
+    with zipfile.ZipFile(tmp_path / "flowers.zip", "w") as photos:
+        for number, name in enumerate(("daisy/1.png", "daisy/2.png", "tulip/1.png")):
+            photos.writestr(name, png("disc", 400 + number))
+    (command,) = re.findall(r"^curl -H .+?\\\n +\S+/images$", TEXT, re.MULTILINE)
+    with client(server) as web:
+        project = web.project("flowers")
+        done = subprocess.run(
+            command.replace(ADDRESS, server),
+            shell=True,
+            cwd=tmp_path,
+            capture_output=True,
+            env={**os.environ, "TADAM_TOKEN": TOKEN},
+        )
+        assert len(json.loads(done.stdout)["added"]) == 3
+        classes = web.get(f"{project}/state").json()["classes"]
+    assert [(c["name"], c["count"]) for c in classes] == [("daisy", 2), ("tulip", 1)]
 
 
 def test_every_request_in_the_table_is_one_of_the_api(server: str) -> None:

@@ -5,6 +5,7 @@ Both run as processes of their own and answer the same photos to the same client
 
 import http.client
 import io
+import os
 import re
 import subprocess
 import sys
@@ -30,6 +31,8 @@ _CLIENTS = (1, 8, 64)
 _PHOTOS, _SIZE = 16, (640, 480)
 #: Requests after which memory has settled.
 _WARM = 200
+#: Variables that bound the threads of one server and not those of the other.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _BOUNDARY = "a-boundary-of-the-benchmark"
 
 
@@ -69,6 +72,8 @@ def started(*command: str) -> Iterator[tuple[int, int]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # onnxruntime takes all cores whatever this says, so PyTorch may too.
+        env={name: value for name, value in os.environ.items() if name not in _THREADS},
     )
     try:
         assert process.stdout is not None

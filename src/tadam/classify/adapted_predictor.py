@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tadam.classify.adaptive_metric import AdaptiveMetric
-from tadam.classify.metric_fit import Expected
+from tadam.classify.metric_fit import MetricFit
 from tadam.classify.predictor import Predictor
+from tadam.classify.strangeness_limits import Expected
 from tadam.errors import UserError
 from tadam.methods.base import InputSpec, Method
 from tadam.nn.preprocess import Preprocess
@@ -53,7 +54,11 @@ class AdaptedMetric(AdaptiveMetric):
 
     def strangeness(self, z: Tensor) -> Tensor:
         """Always 0: a method says nothing of images that belong to no class, (N,)."""
-        return torch.zeros(len(z), device=z.device)
+        return self.strangeness_of(z)
+
+    def strangeness_of(self, scores: Tensor) -> Tensor:
+        """0 too, (N,)."""
+        return torch.zeros(len(scores), device=scores.device)
 
 
 class AdaptedPredictor(Predictor):
@@ -79,7 +84,7 @@ class AdaptedPredictor(Predictor):
 
     def metric_of(
         self, z: Tensor, numbers: npt.NDArray[np.int64], way: int, alpha: float | None
-    ) -> tuple[AdaptiveMetric, Expected]:
+    ) -> MetricFit:
         """The method adapted to support images, (N, C * H * W), and their classes, (N,)."""
         order = torch.from_numpy(np.argsort(numbers, kind="stable"))  # as in training
         labels = torch.from_numpy(numbers)[order].to(z.device)
@@ -97,4 +102,4 @@ class AdaptedPredictor(Predictor):
                 f"method {self.backbone_name!r} does not find finite weights for these images: "
                 "use another model"
             )
-        return metric, _NOTHING
+        return MetricFit(metric, _NOTHING, None)

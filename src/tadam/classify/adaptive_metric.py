@@ -80,11 +80,18 @@ class AdaptiveMetric(nn.Module):
 
     def probabilities(self, z: Tensor) -> Tensor:
         """Softmax of alpha times the scores and their biases, (N, K)."""
-        return (self.alpha * (self.scores(z) + self.bias)).softmax(dim=-1)
+        return self.probabilities_of(self.scores(z))
+
+    def probabilities_of(self, scores: Tensor) -> Tensor:
+        """The same of scores, (N, K)."""
+        return (self.alpha * (scores + self.bias)).softmax(dim=-1)
 
     def strangeness(self, z: Tensor) -> Tensor:
         """How little an image looks like any class, (N,): 0 is typical of them, 1 is the limit."""
-        scores = self.scores(z)
+        return self.strangeness_of(self.scores(z))
+
+    def strangeness_of(self, scores: Tensor) -> Tensor:
+        """The same of scores, (N, K)."""
         fit = (scores @ self.background * scores).sum(dim=-1)
         return self.on_scale(raw_strangeness(scores, self.norms, fit, self.alpha))
 

@@ -177,9 +177,10 @@ class FewShotClassifier(FittedSupport):
         """
         if not z.isfinite().all():
             raise RunFailed("the model's embeddings are not finite numbers: use another model")
-        metric, expected = predictor.metric_of(z, numbers, len(classes), self.alpha)
-        predictor.metric = metric.to(z.device)
-        self.predictor_, self.expected_ = predictor, expected
+        fitted = predictor.metric_of(z, numbers, len(classes), self.alpha)
+        predictor.metric = fitted.metric.to(z.device)
+        self.predictor_, self.expected_ = predictor, fitted.expected
+        self._left_out = fitted.left_out
         self.classes_ = classes
         self.reject_threshold_ = self.reject_threshold or 1.0
         self.support_embeddings_ = z.cpu().numpy()

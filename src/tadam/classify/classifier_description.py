@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tadam.classify.adapted_predictor import AdaptedPredictor
 from tadam.classify.labels import class_array, plain_labels
-from tadam.classify.metric_fit import Expected
+from tadam.classify.strangeness_limits import Expected
 from tadam.errors import UserError
 from tadam.metric import DISTANCES
 from tadam.models.modelfile import ModelInfo, describe, parse_description

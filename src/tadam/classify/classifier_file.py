@@ -24,8 +24,9 @@ from tadam.classify.classifier_description import (
     description_of,
     parsed_description,
 )
-from tadam.classify.metric_fit import Expected, fit_metric
+from tadam.classify.metric_fit import fit_metric
 from tadam.classify.predictor import Predictor
+from tadam.classify.strangeness_limits import Expected
 from tadam.classify.thumbnails import packed, unpacked
 from tadam.data.folder import named_like_image
 from tadam.errors import UserError
@@ -118,7 +119,7 @@ def _load_adapted(
     predictor = AdaptedPredictor(method, said.model.config.method.name, spec, way)
     predictor.to(device).eval()
     z = torch.from_numpy(pixels).to(device)
-    metric, told = predictor.metric_of(z, labels, way, said.parameters["alpha"])
+    metric, told, _ = predictor.metric_of(z, labels, way, said.parameters["alpha"])
     predictor.metric = metric.to(device)
     return predictor, told, pixels, labels
 

@@ -126,16 +126,16 @@ def duplicate_groups(prints: Sequence[Fingerprint], z: npt.NDArray[np.float32]) 
     by_digest: dict[bytes, int] = {}
     pairs = [(by_digest.setdefault(p.digest, i), i) for i, p in enumerate(prints)]
     for start in range(0, len(prints), _ROWS):
-        alike = unit[start : start + _ROWS] @ unit.T
-        alike[np.arange(len(alike))[:, None] + start >= np.arange(len(prints))] = -1
+        alike = unit[start : start + _ROWS] @ unit[start:].T  # each pair is seen once
+        alike[np.tril_indices(len(alike))] = -1  # nor a photo with itself
         rows, columns = np.nonzero(alike >= _LEAST_ALIKE)
         limit = _MOST_BITS * (alike[rows, columns] - _LEAST_ALIKE) / (1 - _LEAST_ALIKE)
+        rows, columns = rows + start, columns + start
         differing = np.minimum(
-            _differing(own[rows + start], own[columns]),
-            _differing(own[rows + start], mirrored[columns]),
+            _differing(own[rows], own[columns]), _differing(own[rows], mirrored[columns])
         )
         near = differing <= limit
-        pairs += zip((rows[near] + start).tolist(), columns[near].tolist(), strict=True)
+        pairs += zip(rows[near].tolist(), columns[near].tolist(), strict=True)
     for i, j in pairs:
         low, high = sorted((root(i), root(j)))
         group[high] = low

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from tadam.classify.adapted_predictor import AdaptedPredictor
 from tadam.classify.estimator import Estimator
-from tadam.classify.metric_fit import Expected, LeftOutAnswers, left_out_answers
+from tadam.classify.metric_fit import LeftOutAnswers, left_out_answers
 from tadam.classify.predictor import Predictor
+from tadam.classify.strangeness_limits import Expected
 from tadam.classify.thumbnails import Picture, jpegs
 from tadam.errors import UserError
 
@@ -26,6 +27,8 @@ class FittedSupport(Estimator):
     support_labels_: npt.NDArray[np.int64]
     support_pictures_: list[list[Picture]]
     expected_: Expected
+    #: What the fit knows already of photos left out in turn.
+    _left_out: LeftOutAnswers | None = None
 
     def _settle(
         self,
@@ -70,7 +73,7 @@ class FittedSupport(Estimator):
         """Classifies each support image as if it had not been in the support set."""
         self._check_fitted()
         self.require_embeddings("leave photos out in turn")
-        return left_out_answers(
+        return self._left_out or left_out_answers(
             self.predictor_.metric,
             torch.from_numpy(self.support_embeddings_),
             torch.from_numpy(self.support_labels_),

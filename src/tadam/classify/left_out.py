@@ -67,27 +67,39 @@ class SupportScatter:
             torch.zeros(way, y.shape[1], dtype=y.dtype).index_add_(0, labels, y)
             / self.counts[:, None]
         )
-        self.variances, self.directions = _principal(y - self.prototypes[labels])
+        residuals = y - self.prototypes[labels]
+        few = residuals.shape[0] < residuals.shape[1]
+        self.variances, self._basis = _principal(residuals, few)
+        # With few images the directions are sums of residuals, and are never written out.
+        self._residuals = residuals if few else None
         # The shift goes with the prototypes, as one more.
         self._corners = torch.cat([self.prototypes, shift[None]])
-        self._y, self._c = y @ self.directions, self._corners @ self.directions
+        corners = self._corners @ residuals.T if few else self._corners
+        self._c = corners @ self._basis
+        inside = self._basis * self.variances if few else residuals @ self._basis
+        self._y = inside + self._c[:-1][labels]
+        self._squares = self._y.square()
         # What lies across all directions, where A is kappa I whatever kappa is.
+        self._zz = y.square().sum(1) - self._squares.sum(1)
+        self._zc = y @ self._corners.T - self._y @ self._c.T
         self._cc = self._corners @ self._corners.T - self._c @ self._c.T
+        self._all = torch.arange(len(y))
 
     def products(self, rows: Tensor, kappa: float) -> Products:
         """Inner products of some images and all prototypes under kappa A^-1."""
         weights = kappa / (self.variances + kappa)
-        y, inside, c = self.y[rows], self._y[rows], self._c
-        weighted = inside * weights
-        zz = (inside * weighted).sum(1) + (y * y).sum(1) - (inside * inside).sum(1)
-        zc = weighted @ c.T + y @ self._corners.T - inside @ c.T
-        cc = c * weights @ c.T + self._cc
+        every = torch.equal(rows, self._all)
+        y, squares = (self._y, self._squares) if every else (self._y[rows], self._squares[rows])
+        c = self._c * weights
+        zz = squares @ weights + self._zz[rows]
+        zc = y @ c.T + self._zc[rows]
+        cc = c @ self._c.T + self._cc
         return Products(zz, zc[:, :-1], cc[:-1, :-1], zc[:, -1], cc[:-1, -1], cc[-1, -1])
 
     def weight(self, kappa: float) -> Tensor:
         """kappa A^-1 applied to the prototypes, (K, D)."""
-        shrunk = self._c[:-1] * (kappa / (self.variances + kappa) - 1)
-        return self.prototypes + shrunk @ self.directions.T
+        shrunk = self._c[:-1] * (kappa / (self.variances + kappa) - 1) @ self._basis.T
+        return self.prototypes + (shrunk if self._residuals is None else shrunk @ self._residuals)
 
     def between(self, rows: Tensor, kappa: float) -> Tensor:
         """Inner products of some images with each other under kappa A^-1, (n, n)."""
@@ -96,14 +108,17 @@ class SupportScatter:
         return y @ y.T + inside * weights @ inside.T
 
 
-def _principal(residuals: Tensor) -> tuple[Tensor, Tensor]:
-    """Variances (r,) and orthonormal directions (D, r) of residuals, (N, D); r <= min(N, D)."""
-    few = residuals.shape[0] < residuals.shape[1]
+def _principal(residuals: Tensor, few: bool) -> tuple[Tensor, Tensor]:
+    """Variances (r,) of residuals R, (N, D), and a basis B of their directions; r <= min(N, D).
+
+    The directions are orthonormal: with few images they are R' B, where B is (N, r), otherwise B
+    itself, (D, r).
+    """
     square = residuals @ residuals.T if few else residuals.T @ residuals
     variances, vectors = torch.linalg.eigh(square)
     kept = variances > _NEGLIGIBLE * variances.amax().clamp_min(1e-300)
     variances, vectors = variances[kept], vectors[:, kept]
-    return variances, residuals.T @ vectors / variances.sqrt() if few else vectors
+    return variances, vectors / variances.sqrt() if few else vectors
 
 
 @dataclass(frozen=True)
@@ -130,6 +145,14 @@ class LeftOut:
     own: Tensor
     frame: Tensor
     change: Tensor
+
+    @property
+    def noise(self) -> Tensor:
+        """Mean squared distance of an image from the mean of its class; 0 without images."""
+        if not len(self.labels):
+            return self.own.new_tensor(0.0)
+        n = self.counts.gather(1, self.labels[:, None])[:, 0]  # without the image
+        return (self.own * n / (n + 1)).mean()
 
 
 def leave_one_out(scatter: SupportScatter, rows: Tensor, kappa: float) -> LeftOut:

@@ -7,15 +7,23 @@ a few dozen images outweigh.
 
 import copy
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tadam.classify.adaptive_metric import POWER, AdaptiveMetric, raw_strangeness
-from tadam.classify.left_out import LeftOut, SupportScatter, leave_class_out, leave_one_out
+from tadam.classify.adaptive_metric import POWER, AdaptiveMetric
+from tadam.classify.left_out import LeftOut, SupportScatter, leave_one_out
+from tadam.classify.strangeness_limits import (
+    Expected,
+    background_of,
+    known_strangeness,
+    set_limits,
+)
 from tadam.system.threads import few_threads
 
 #: Prior of the shrinkage kappa, in images: its median and the standard deviation of its logarithm.
@@ -27,35 +35,38 @@ _CENTRED = 0.7
 _ALPHA_OF_ONE_SHOT, _ALPHA_GROWTH, _ALPHA_SPREAD = 10.0, 0.75, 0.35
 #: A left-out image has one shot less in its class than a predicted one, and wants a smaller alpha.
 _LESS_SHOTS = 0.1
-#: How much of the scatter between classes the background Gaussian of strangeness has.
-_BACKGROUND = 0.2
-#: Share of left-out images that are less strange than the limit.
-KEPT = 0.95
-#: With one shot in every class: the share of simulated unknown images that are less strange than
-#: the limit, and than what counts as typical.
-_KEPT_UNKNOWN, _TYPICAL_UNKNOWN = 0.8, 0.2
-#: Least difference between the two: less would show the rounding of single precision.
-_LEAST_WIDTH = 2e-3
 #: Numbers that leave-one-out may hold for a candidate; with more, some images are not left out.
 _MOST_SCORES = 2**20
-#: Classes that are left out in turn, at most.
-_MOST_CLASSES = 32
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What the support set says about "none of these".
+class LeftOutAnswers:
+    """What the metric says of each support image without it.
 
     Attributes:
-        kept: Share of left-out images that are not rejected; None with one shot in every class.
-        caught: Share of images that are rejected when their class is left out.
-        auroc: Probability that an image whose class is left out is stranger than one that is left
-            out alone; None with one shot in every class.
+        labels: Their classes, (N,).
+        probabilities: (N, K); NaN for an image that is alone in its class.
+        strangeness: (N,); NaN too.
     """
 
-    kept: float | None
-    caught: float
-    auroc: float | None
+    labels: npt.NDArray[np.int64]
+    probabilities: npt.NDArray[np.float32]
+    strangeness: npt.NDArray[np.float32]
+
+
+class MetricFit(NamedTuple):
+    """All that a fit finds out.
+
+    Attributes:
+        metric: The metric of the task.
+        expected: What to expect of its "none of these".
+        left_out: What `left_out_answers` would say; None if there are too many images for the fit
+            to leave out each.
+    """
+
+    metric: AdaptiveMetric
+    expected: Expected
+    left_out: LeftOutAnswers | None
 
 
 def fit_metric(
@@ -75,17 +86,25 @@ def fit_metric(
         normalised: Whether only the direction of a centred embedding counts.
         alpha: Scale of the logits; None to estimate it.
     """
+    return fit_with_answers(z, labels, way, normalised, alpha)[:2]
+
+
+def fit_with_answers(
+    z: Tensor, labels: Tensor, way: int, normalised: bool = True, alpha: float | None = None
+) -> MetricFit:
+    """The same, with the answers for the support images, which the fit knows anyway."""
     with few_threads(len(z)):
         return _fitted(z.detach().cpu().double(), labels.cpu(), way, normalised, alpha)
 
 
 def _fitted(
     z: Tensor, labels: Tensor, way: int, normalised: bool, alpha: float | None
-) -> tuple[AdaptiveMetric, Expected]:
+) -> MetricFit:
     metric = _standardiser(z, labels, way, normalised)
     scatter = SupportScatter(metric.standardised(z), labels, way, metric.shift)
     shots = len(labels) / way
     near = alpha or _ALPHA_OF_ONE_SHOT * shots**_ALPHA_GROWTH
+    every = left_out_rows(scatter, len(labels))
     rows = left_out_rows(scatter, _MOST_SCORES // way)
     kappa, found = _shrinkage(scatter, rows, near, fixed=alpha is not None)
     less = (shots / (shots - 1)) ** _LESS_SHOTS if shots > 1 and alpha is None else 1.0
@@ -96,26 +115,12 @@ def _fitted(
     metric.weight = scatter.weight(kappa)
     metric.norms = products.cc.diagonal().clone()
     metric.bias = biases(
-        metric.norms[None], products.lengths[None], scatter.counts[None], _noise(left_out)
+        metric.norms[None], products.lengths[None], scatter.counts[None], left_out.noise
     )[0]
-    metric.background = _background(products.cc, scatter.counts, kappa)
-    expected = _set_limits(metric, scatter, left_out, kappa)
-    return metric.float(), expected
-
-
-@dataclass(frozen=True)
-class LeftOutAnswers:
-    """What the metric says of each support image without it.
-
-    Attributes:
-        labels: Their classes, (N,).
-        probabilities: (N, K); NaN for an image that is alone in its class.
-        strangeness: (N,); NaN too.
-    """
-
-    labels: npt.NDArray[np.int64]
-    probabilities: npt.NDArray[np.float32]
-    strangeness: npt.NDArray[np.float32]
+    metric.background = background_of(products.cc, scatter.counts, kappa)
+    expected = set_limits(metric, scatter, left_out, kappa)
+    answers = _answers(metric, labels, [(rows, left_out)]) if len(rows) == len(every) else None
+    return MetricFit(metric.float(), expected, answers)
 
 
 def left_out_answers(metric: AdaptiveMetric, z: Tensor, labels: Tensor) -> LeftOutAnswers:
@@ -127,14 +132,21 @@ def left_out_answers(metric: AdaptiveMetric, z: Tensor, labels: Tensor) -> LeftO
         labels: Their classes, (N,).
     """
     metric = copy.deepcopy(metric).cpu().double()
-    way = len(metric.weight)
+    way, kappa = len(metric.weight), metric.shrinkage.item()
     scatter = SupportScatter(metric.standardised(z.double()), labels, way, metric.shift)
-    probabilities = torch.full((len(z), way), math.nan)
-    strangeness = torch.full((len(z),), math.nan)
-    for rows in left_out_rows(scatter, len(z)).split(max(1, _MOST_SCORES // way)):
-        left_out = leave_one_out(scatter, rows, metric.shrinkage.item())
+    some = left_out_rows(scatter, len(z)).split(max(1, _MOST_SCORES // way))
+    return _answers(metric, labels, ((r, leave_one_out(scatter, r, kappa)) for r in some))
+
+
+def _answers(
+    metric: AdaptiveMetric, labels: Tensor, parts: Iterable[tuple[Tensor, LeftOut]]
+) -> LeftOutAnswers:
+    """What left-out images, here with their places, make of a metric in double precision."""
+    probabilities = torch.full((len(labels), len(metric.weight)), math.nan)
+    strangeness = torch.full((len(labels),), math.nan)
+    for rows, left_out in parts:
         probabilities[rows] = (metric.alpha * left_out_logits(left_out)).softmax(1).float()
-        strangeness[rows] = metric.on_scale(_known_strangeness(metric, left_out)).float()
+        strangeness[rows] = metric.on_scale(known_strangeness(metric, left_out)).float()
     return LeftOutAnswers(labels.numpy(), probabilities.numpy(), strangeness.numpy())
 
 
@@ -180,17 +192,9 @@ def biases(norms: Tensor, lengths: Tensor, counts: Tensor, noise: Tensor) -> Ten
     return (noise / counts + chance - norms) / 2
 
 
-def _noise(left_out: LeftOut) -> Tensor:
-    """Mean squared distance of an image from the mean of its class, from those left out."""
-    if not len(left_out.labels):
-        return left_out.own.new_tensor(0.0)
-    n = left_out.counts.gather(1, left_out.labels[:, None])[:, 0]  # without the image
-    return (left_out.own * n / (n + 1)).mean()
-
-
 def left_out_logits(left_out: LeftOut) -> Tensor:
     """Logits with alpha 1 of images that were left out, (n, K)."""
-    noise = _noise(left_out)
+    noise = left_out.noise
     return left_out.scores + biases(left_out.norms, left_out.lengths, left_out.counts, noise)
 
 
@@ -234,66 +238,3 @@ class _AlphaLoss:
             else:
                 factor = math.sqrt(factor)
         return alpha
-
-
-def _set_limits(
-    metric: AdaptiveMetric, scatter: SupportScatter, left_out: LeftOut, kappa: float
-) -> Expected:
-    """Where strangeness is 0 and 1: from images left out, or from classes if none can be."""
-    unknown = _unknown_strangeness(metric, scatter, kappa)
-    known, shares = unknown, (_TYPICAL_UNKNOWN, _KEPT_UNKNOWN)
-    if len(left_out.labels):
-        known, shares = _known_strangeness(metric, left_out), (0.5, KEPT)
-    typical, limit = (torch.quantile(known, share) for share in shares)
-    metric.typical, metric.limit = typical, typical + (limit - typical).clamp_min(_LEAST_WIDTH)
-    caught = float((unknown > metric.limit).double().mean())
-    if not len(left_out.labels):
-        return Expected(None, caught, None)
-    above = torch.searchsorted(known.sort().values, unknown).double().mean() / len(known)
-    return Expected(float((known <= metric.limit).double().mean()), caught, float(above))
-
-
-def _known_strangeness(metric: AdaptiveMetric, left_out: LeftOut) -> Tensor:
-    """Raw strangeness of left-out images, had their prototype not lost one of few, (n,).
-
-    A prototype of n images is noise / n from the mean of its class, so one more brings it nearer.
-    """
-    rows = torch.arange(len(left_out.labels))
-    n = left_out.counts[rows, left_out.labels]  # without the image
-    # The background without the image, by Woodbury: its prior changes, and its products.
-    change = left_out.change.clone()
-    change[:, 1, 1] += metric.shrinkage / (_BACKGROUND * n * (n + 1))
-    turned = metric.background @ left_out.frame  # (n, K, 3)
-    core = torch.eye(3, dtype=n.dtype) + change @ left_out.frame.mT @ turned
-    along = (left_out.scores[:, None] @ turned).mT  # (n, 3, 1)
-    less = (along * torch.linalg.solve(core, change @ along)).sum(dim=(1, 2))
-    fit = (left_out.scores @ metric.background * left_out.scores).sum(dim=1) - less
-    scores = left_out.scores.clone()
-    scores[rows, left_out.labels] += _noise(left_out) / (2 * n * (n + 1))
-    return raw_strangeness(scores, left_out.norms, fit, metric.alpha)
-
-
-def _unknown_strangeness(metric: AdaptiveMetric, scatter: SupportScatter, kappa: float) -> Tensor:
-    """Raw strangeness of images whose class is left out: they stand for those of no class, (n,)."""
-    way, found = len(scatter.counts), []
-    for k in torch.linspace(0, way - 1, min(way, _MOST_CLASSES)).long().tolist():
-        others, scores, products = leave_class_out(scatter, k, kappa)
-        background = _background(products, scatter.counts[others], kappa)
-        fit = (scores @ background * scores).sum(dim=1)
-        found.append(raw_strangeness(scores, products.diagonal(), fit, metric.alpha))
-    return torch.cat(found)
-
-
-def _background(products: Tensor, counts: Tensor, kappa: float) -> Tensor:
-    """How scores show the fit to one Gaussian over all classes, (K, K).
-
-    Its covariance is that within classes and a share of that between them, sum of n_k c_k c_k'. By
-    Woodbury, what distinguishes the two inverses is a quadratic form in the scores.
-
-    Args:
-        products: Of the prototypes under the inverse covariance, (K, K).
-        counts: Images of each class, (K,).
-        kappa: The shrinkage.
-    """
-    inverse: Tensor = torch.linalg.inv(torch.diag(kappa / (_BACKGROUND * counts)) + products)
-    return inverse

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tadam.classify.adaptive_metric import AdaptiveMetric
-from tadam.classify.metric_fit import Expected, fit_metric
+from tadam.classify.metric_fit import MetricFit, fit_with_answers
 from tadam.nn.backbone import Backbone
 from tadam.nn.film import Film
 
@@ -61,7 +61,7 @@ class Predictor(nn.Module):
 
     def metric_of(
         self, z: Tensor, numbers: npt.NDArray[np.int64], way: int, alpha: float | None
-    ) -> tuple[AdaptiveMetric, Expected]:
+    ) -> MetricFit:
         """The metric that a support set asks for, and what it says about "none of these".
 
         Args:
@@ -71,4 +71,4 @@ class Predictor(nn.Module):
             alpha: Scale of the logits; None to estimate it.
         """
         labels = torch.from_numpy(numbers)
-        return fit_metric(z, labels, way, normalised=self.metric.normalised, alpha=alpha)
+        return fit_with_answers(z, labels, way, self.metric.normalised, alpha)

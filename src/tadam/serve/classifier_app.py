@@ -63,8 +63,8 @@ class ServedClassifier:
         }
 
 
-def _served(request: Request) -> ServedClassifier:
-    found: ServedClassifier = request.app.state.studio
+async def _served(request: Request) -> ServedClassifier:
+    found: ServedClassifier = request.app.state.studio  # async, or it would cost a thread
     return found
 
 

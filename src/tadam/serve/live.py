@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,8 @@ class LiveProject:
         self._queued = self._closed = False
         self._fitting = threading.Lock()
         self._known: tuple[str, dict[int, npt.NDArray[np.float32]]] = ("", {})
+        self._kept: dict[str, tuple[object, list[Any]]] = {}
+        self._keeping = threading.Lock()
         project.on_change = self.refresh
         self.refresh()
 
@@ -153,7 +155,7 @@ class LiveProject:
         others = [p for p in photos if p.class_id not in names]
         if len({p.class_id for p in labelled}) < 2:
             return Taught()
-        z = self._embeddings()
+        z = self.embeddings()
         embedder = self._embedder(self.project.model)
         missing = [p.id for p in photos if p.id not in z]
         if missing:
@@ -177,7 +179,7 @@ class LiveProject:
         self.busy = None
         return taught(made, class_ids, eyes, [p.id for p in labelled], [p.id for p in others], rest)
 
-    def _embeddings(self) -> dict[int, npt.NDArray[np.float32]]:
+    def embeddings(self) -> dict[int, npt.NDArray[np.float32]]:
         """By photo; read from the database once, then only those that are new."""
         model = self.project.model
         if self._known[0] != model:
@@ -187,6 +189,19 @@ class LiveProject:
             ids, rows = stored_embeddings(self.project, model)
             known.update(zip(ids, rows, strict=True))
         return known
+
+    def kept(self, what: str, state: object, make: Callable[[], list[Any]]) -> list[Any]:
+        """What was made for this state of things, or is now; the last state of each is kept.
+
+        Args:
+            what: Its name.
+            state: All that it depends on.
+            make: Makes it.
+        """
+        with self._keeping:
+            if what not in self._kept or self._kept[what][0] != state:
+                self._kept[what] = (state, make())
+            return self._kept[what][1]
 
     def _progress(self, what: str) -> Callable[[int, int], None]:
         def progress(done: int, total: int) -> None:

@@ -6,10 +6,11 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from tadam.errors import RunFailed, UserError
-from tadam.serve.answers import quality_of, state_of
+from tadam.serve.answers import state_of
 from tadam.serve.live import LiveProject
 from tadam.serve.predicting import answered
 from tadam.serve.problem import Refused
+from tadam.serve.quality import quality_of
 from tadam.serve.schemas import (
     PROBLEMS,
     AnswerList,

@@ -110,7 +110,9 @@ def metric_answers(
     """Probabilities (n, K) and strangeness (n,) of embeddings, (n, D)."""
     metric = classifier.predictor_.metric
     rows = torch.from_numpy(z).to(metric.weight.device)
-    return metric.probabilities(rows).cpu().numpy(), metric.strangeness(rows).cpu().numpy()
+    scores = metric.scores(rows)
+    answers = metric.probabilities_of(scores), metric.strangeness_of(scores)
+    return answers[0].cpu().numpy(), answers[1].cpu().numpy()
 
 
 def _unit(y: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
