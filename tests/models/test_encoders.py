@@ -155,7 +155,7 @@ class TestExport:
         with pytest.raises(UserError, match="takes exactly 4 images at a time"):
             self.fitted(fixed).export(tmp_path / "c.onnx")
         secretly = write_branching(tmp_path / "one.onnx", opset=17, fixed=True)
-        with pytest.raises(UserError, match="cannot embed images .* check `image_size`"):
+        with pytest.raises(UserError, match=r"cannot embed images .* check `image_size`"):
             self.fitted(secretly)
         twice = open_encoder(write_onnx(tmp_path / "e.onnx", about=NORMAL))
         twice.mirrored = True
