@@ -21,6 +21,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z]")
 OTHERS = re.compile(r"(torchrun('s)?|ray start) --[a-z-]+")
 #: Text that is a command line or a style sheet to begin with.
 EXEMPT = {
+    "benchmarks/serving_speed.py": "starts `tadam serve`; and a boundary of multipart",
     "benchmarks/startup.py": "starts `tadam --help`",
     "benchmarks/targets.py": "names `tadam --help`, which is timed",
     "reproduce/demo.py": "prints commands to copy",

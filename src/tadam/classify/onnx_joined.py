@@ -82,7 +82,7 @@ def joined_model(
     if encoder.mirrored:
         raise UserError(
             "a classifier on an ONNX encoder that looks at mirror images too cannot be exported: "
-            "fit one with `mirrored` off"
+            "fit one that does not"
         )
     content = encoder.content.cpu().numpy().tobytes()
     if has_weights_elsewhere(content):

@@ -71,7 +71,7 @@ def connected(
         stack.callback(ray.shutdown)
         try:
             with _silence():
-                ray.init(cluster.address, **quiet)
+                _init(cluster.address, quiet)
         except (Exception, SystemExit) as error:  # it exits if nobody answers
             reason = str(error).strip().partition("\n")[0]
             if cluster.address == LOCAL:
@@ -82,6 +82,17 @@ def connected(
             ) from None
         pool.check_resources()
         yield pool
+
+
+def _init(address: str, settings: dict[str, Any]) -> None:
+    """Connects; one that is to start here gets a second chance: two at once may want one port."""
+    try:
+        ray.init(address, **settings)
+    except RuntimeError:
+        if address != LOCAL:
+            raise
+        ray.shutdown()
+        ray.init(address, **settings)
 
 
 @contextmanager
