@@ -21,6 +21,7 @@ from tadam.classify import export
 from tadam.classify.adaptive_metric import AdaptiveMetric
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.metric_fit import fit_metric
+from tadam.classify.onnx_export import onnx_model
 from tadam.classify.predictor import Predictor
 from tadam.errors import RunFailed, UserError
 from tadam.nn.backbone import Backbone
@@ -215,7 +216,7 @@ def small_model() -> Any:
     graph = export._Graph(predictor_of(RawPixels(3, 4))).eval()
     example = torch.from_numpy(export.random_images(2, 5, 6, 3))
     dynamic = {0: "images", 1: "height", 2: "width"}
-    return export.onnx_model(graph, example, export.INPUT, export.OUTPUTS, dynamic)
+    return onnx_model(graph, example, export.INPUT, export.OUTPUTS, dynamic)
 
 
 @pytest.mark.parametrize("wrong", [0.01, float("nan")])

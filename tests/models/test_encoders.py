@@ -96,8 +96,119 @@ def test_an_onnx_file_embeds_whatever_its_layout_batch_and_output(
     file.unlink()
     loaded = FewShotClassifier.load(tmp_path / "c.tadam")
     np.testing.assert_allclose(loaded.predict_proba(images), probabilities, atol=1e-6)
-    with pytest.raises(UserError, match="cannot be exported"):
-        loaded.export(tmp_path / "c.onnx")
+
+
+class TestExport:
+    """A classifier on an ONNX encoder becomes one ONNX file, answers unchanged."""
+
+    def images(self) -> np.ndarray:
+        return np.random.default_rng(1).integers(0, 256, (6, 30, 40, 3), dtype=np.uint8)
+
+    def fitted(self, file: Path) -> FewShotClassifier:
+        colours = np.random.default_rng(2).integers(0, 256, (6, 1, 1, 3), dtype=np.uint8)
+        support = np.broadcast_to(colours, (6, 30, 40, 3)).copy()
+        return FewShotClassifier(file).fit(support, ["a", "b", "c"] * 2)
+
+    @pytest.mark.parametrize(
+        ("shape", "kind", "output"),
+        [
+            (("n", 24, 24, 3), TensorProto.UINT8, "tokens"),
+            (("n", 3, "height", "width"), TensorProto.FLOAT16, "map"),
+        ],
+    )
+    def test_it_answers_as_the_classifier_does(
+        self, tmp_path: Path, shape: tuple[Any, ...], kind: int, output: str
+    ) -> None:
+        pytest.importorskip("onnxscript", reason="needs the extra export")
+        about = {} if kind == TensorProto.UINT8 else NORMAL
+        file = write_onnx(tmp_path / "e.onnx", shape, kind, output, {**about, "image_size": "24"})
+        classifier = self.fitted(file)
+        file.unlink()
+        result = classifier.export(tmp_path / "c.onnx")
+        assert result.difference < 1e-4
+        assert sorted(tmp_path.iterdir()) == [tmp_path / "c.onnx"]
+        runtime = session(tmp_path / "c.onnx")
+        for images in (self.images(), self.images()[:1, :20]):
+            found, strangeness = runtime.run(None, {"images": images})
+            np.testing.assert_allclose(found, classifier.predict_proba(images), atol=1e-4)
+            assert strangeness.shape == (len(images),)
+        metadata = runtime.get_modelmeta().custom_metadata_map
+        assert json.loads(metadata["classes"]) == ["a", "b", "c"]
+        assert "mean" not in metadata
+        assert runtime.get_inputs()[0].shape[:3] == ["images", "height", "width"]
+
+    def test_names_versions_branches_and_other_outputs_do_not_matter(self, tmp_path: Path) -> None:
+        pytest.importorskip("onnxscript", reason="needs the extra export")
+        classifier = self.fitted(write_branching(tmp_path / "e.onnx", opset=21))
+        classifier.export(tmp_path / "c.onnx")
+        assert [v.name for v in onnx.load(tmp_path / "c.onnx").graph.output] == [
+            "probabilities",
+            "strangeness",
+        ]
+        (found,) = session(tmp_path / "c.onnx").run(["probabilities"], {"images": self.images()})
+        np.testing.assert_allclose(found, classifier.predict_proba(self.images()), atol=1e-4)
+        assert found.max() - found.min() > 0.1
+
+    def test_what_cannot_be_exported_says_why(self, tmp_path: Path) -> None:
+        pytest.importorskip("onnxscript", reason="needs the extra export")
+        fixed = write_onnx(tmp_path / "fixed.onnx", (4, 3, 24, 24), about=NORMAL)
+        with pytest.raises(UserError, match="takes exactly 4 images at a time"):
+            self.fitted(fixed).export(tmp_path / "c.onnx")
+        secretly = write_branching(tmp_path / "one.onnx", opset=17, fixed=True)
+        with pytest.raises(UserError, match=r"cannot embed images .* check `image_size`"):
+            self.fitted(secretly)
+        twice = open_encoder(write_onnx(tmp_path / "e.onnx", about=NORMAL))
+        twice.mirrored = True
+        with pytest.raises(UserError, match="mirror images"):
+            FewShotClassifier(twice).fit(self.images(), list("ab") * 3).export(tmp_path / "c.onnx")
+        assert not (tmp_path / "c.onnx").exists()
+
+
+def write_branching(file: Path, opset: int, fixed: bool = False) -> Path:
+    """An encoder with names that we use too, whose `If` refers to a constant outside of it.
+
+    Args:
+        file: Where to.
+        opset: Version of its operators.
+        fixed: Whether it takes one image at a time, though its input does not say so.
+    """
+    value = helper.make_tensor_value_info
+    branch = [
+        helper.make_graph(
+            [helper.make_node("MatMul", ["strangeness", "w"], [name])],
+            name,
+            [],
+            [value(name, TensorProto.FLOAT, None)],
+        )
+        for name in ("yes", "no")
+    ]
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["images"], ["pooled"]),
+        helper.make_node("Reshape", ["pooled", "shape"], ["strangeness"]),
+        helper.make_node(
+            "If", ["always"], ["probabilities"], then_branch=branch[0], else_branch=branch[1]
+        ),
+        helper.make_node("Shape", ["probabilities"], ["other"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "encoder",
+        [value("images", TensorProto.FLOAT, ["height", 3, 24, 24])],
+        [
+            value("other", TensorProto.INT64, [2]),
+            value("probabilities", TensorProto.FLOAT, ["n", 5]),
+        ],
+        [
+            numpy_helper.from_array(WEIGHTS, "w"),
+            numpy_helper.from_array(np.array([1 if fixed else -1, 3]), "shape"),
+            numpy_helper.from_array(np.array(True), "always"),
+        ],
+    )
+    imports = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8 if opset < 21 else 10)
+    helper.set_model_props(model, NORMAL)
+    onnx.save(model, file)
+    return file
 
 
 def test_bytes_go_in_as_they_are(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tadam.recipes.method_recipes import METHOD_DATASETS, method_rows
 from tadam.reproduce.experiments import ROWS, Cell, Request
 from tadam.reproduce.report import report
 from tadam.reproduce.result import RunResult
-from tadam.reproduce.table_text import COLUMNS, notes, texts
+from tadam.reproduce.table_text import COLUMNS, notes, on_screen, texts
 from tadam.reproduce.tables import ResultTable, build_table, load_table
 from tadam.reproduce.training import write_table
 from tiny import SETTINGS, write_image_folder
@@ -79,6 +79,21 @@ def test_published_numbers_of_the_data_set_and_of_mini_imagenet_stand_side_by_si
     assert row_of(omniglot, "matching", 1)["published"] == "98.1"
     assert any("MetaOptNet" in note for note in notes(table))
     assert any("each system's own paper" in note for note in notes(omniglot))
+
+
+def test_a_narrow_screen_shows_whole_names_in_fewer_columns() -> None:
+    request = Request("table1", "omniglot", "cpu", (), (1,))
+    cells = [Cell(row, 1) for row in ("maml_first_order", "matching_fce")]
+    runs = [of_table(request, cell, 0.5, together=True) for cell in cells]
+    table = build_table(request, runs)
+    columns, lines, left_out = on_screen(table, 80)
+    widths = [max(map(len, column)) for column in zip(columns, *lines, strict=True)]
+    assert sum(width + 3 for width in widths) + 1 <= 80  # with what separates them
+    assert "network" in left_out
+    assert {*columns, *left_out} == set(COLUMNS["table1"])
+    first = next(line for line in lines if line[0] == "maml_first_order")
+    assert (columns[3], first[3][:4]) == ("ours", "50.0")
+    assert on_screen(table, 200) == (list(COLUMNS["table1"]), texts(table), [])
 
 
 def test_files_say_who_sees_the_queries_together(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tadam.benchmarks.network import NETWORK_BATCH, network, random_images
 from tadam.benchmarks.results import TIMES, Measurement
 from tadam.benchmarks.targets import INFERENCE
 from tadam.benchmarks.worker import Worker, in_turn, shortest, speedup
-from tadam.classify.export import installed, onnx_model, save, session
+from tadam.classify.export import installed, save, session
+from tadam.classify.onnx_export import onnx_model
 from tadam.errors import RunFailed
 from tadam.system.allocator import keep_large_blocks
 

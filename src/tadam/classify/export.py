@@ -5,10 +5,7 @@ Everything after decoding is in the graph. The class names are in the file's met
 
 import importlib.util
 import json
-import logging
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from tadam import __version__
+from tadam.classify.onnx_export import onnx_model
+from tadam.classify.onnx_joined import joined_model
 from tadam.classify.predictor import Predictor
 from tadam.data.decode import Pixels
 from tadam.errors import RunFailed, UserError
@@ -90,22 +89,11 @@ def export(
         reject_threshold: Strangeness beyond which an image belongs to no class.
     """
     check_installed()
-    if isinstance(predictor.network, ForOneTask) and isinstance(
-        predictor.network.backbone, OnnxEncoder
-    ):
-        raise UserError(
-            "a classifier on an encoder that is an ONNX file cannot be exported: fit one with a "
-            "model of ours, such as imagenet, or of Hugging Face (hf:)"
-        )
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file in it")
-    graph = _Graph(predictor).eval()
-    size = predictor.image_size
-    example = random_images(2, size + 3, size + 5, predictor.channels)
-    dynamic = {0: "images", 1: "height", 2: "width"}
-    device = predictor.metric.weight.device
-    model = onnx_model(graph, torch.from_numpy(example).to(device), INPUT, OUTPUTS, dynamic)
+    graph, size = _Graph(predictor).eval(), predictor.image_size
+    model = _model_of(graph)
     model.metadata_props.update(
         {
             "format": ONNX_FORMAT,
@@ -127,53 +115,17 @@ def export(
     return Exported(path, len(classes), path.stat().st_size, difference)
 
 
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an error of PyTorch's exporter, which reports it as its own."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def onnx_model(
-    module: nn.Module,
-    example: Tensor,
-    input_name: str,
-    output_names: Sequence[str],
-    dynamic: Mapping[int, str],
-) -> Any:
-    """A module as an ONNX model in memory (of the package `onnx_ir`), free of traces of its source.
-
-    Args:
-        module: In evaluation mode.
-        example: An input.
-        input_name: What to call it.
-        output_names: What to call what comes out.
-        dynamic: Names of the input's dimensions that may differ from the example's.
-    """
-    with _quiet():
-        try:
-            program = torch.onnx.export(
-                module,
-                (example,),
-                dynamo=True,
-                input_names=[input_name],
-                output_names=list(output_names),
-                dynamic_shapes=({place: torch.export.Dim(n) for place, n in dynamic.items()},),
-                verbose=False,
-            )
-        except torch.onnx.OnnxExporterError as error:
-            if _was_interrupted(error):
-                raise KeyboardInterrupt from None
-            cause = error.__cause__ or error
-            reason = " ".join(str(cause).split("\n")[0].split())
-            raise RunFailed(f"this model cannot be written as ONNX: {reason}") from error
-    assert program is not None
-    model = program.model
-    for node in model.graph.all_nodes():  # with every call and path of this machine
-        node.metadata_props.clear()
-        node.doc_string = None
-    model.producer_name, model.producer_version = "tadam", __version__
-    return model
+def _model_of(graph: _Graph) -> Any:
+    """The graph as ONNX; an encoder that is ONNX already stays as it is."""
+    predictor, size = graph.predictor, graph.predictor.image_size
+    images = torch.from_numpy(random_images(2, size + 3, size + 5, predictor.channels))
+    images = images.to(predictor.metric.weight.device)
+    dynamic = {0: "images", 1: "height", 2: "width"}
+    network = predictor.network
+    encoder = network.backbone if isinstance(network, ForOneTask) else None
+    if isinstance(encoder, OnnxEncoder):
+        return joined_model(predictor, encoder, images, INPUT, OUTPUTS, dynamic)
+    return onnx_model(graph, images, INPUT, OUTPUTS, dynamic)
 
 
 def session(file: Path, threads: int | None = None) -> Any:
@@ -193,7 +145,11 @@ def save(model: Any, file: Path) -> None:
 
 
 def _largest_difference(file: Path, graph: _Graph) -> float:
-    runtime, largest = session(file), 0.0
+    try:
+        runtime, largest = session(file), 0.0
+    except Exception as error:  # onnxruntime has an exception for everything
+        reason = " ".join(str(error).split())[:200]
+        raise RunFailed(f"the file was not written: onnxruntime refuses it ({reason})") from None
     size, channels = graph.predictor.image_size, graph.predictor.channels
     for count, tall, wide in _TRIALS:
         sides = (max(1, int(tall * size)), max(1, int(wide * size)))
@@ -221,16 +177,3 @@ def random_images(count: int, height: int, width: int, channels: int) -> Pixels:
     rows, columns = np.arange(height) * 4 // height, np.arange(width) * 4 // width
     noise = random.integers(0, 56, (count, height, width, channels))
     return (patches[:, rows][:, :, columns] + noise).astype(np.uint8)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter misses torchvision and more that we do not."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logger.setLevel(level)

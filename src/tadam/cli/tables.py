@@ -144,13 +144,16 @@ def show_estimate(wanted: "Request", runs: RunOptions, as_json: bool) -> None:
 
 
 def show(reproduced: "Reproduced", as_json: bool) -> None:
-    from tadam.reproduce.table_text import COLUMNS, notes, texts
+    from tadam.reproduce.table_text import notes, on_screen
 
     results, written = reproduced
     if as_json:
         print_json(results.to_json())
         return
-    print_table(results.title, list(COLUMNS[results.experiment]), texts(results))
+    columns, lines, left_out = on_screen(results, out.width)
+    print_table(results.title, columns, lines)
+    if left_out:
+        out.print(f"Also in the files: {', '.join(left_out)}.")
     for note in notes(results):
         out.print(note)
     print_written(written)

@@ -74,7 +74,7 @@ def _content(path: Path) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    if _has_weights_elsewhere(content):
+    if has_weights_elsewhere(content):
         raise UserError(
             f"{path} keeps its weights in another file: save it as one, with "
             "onnx.save(onnx.load(old), new)"
@@ -82,7 +82,8 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _has_weights_elsewhere(content: bytes) -> bool:
+def has_weights_elsewhere(content: bytes) -> bool:
+    """Whether an ONNX file refers to another one."""
     import onnx
     from onnx.external_data_helper import uses_external_data
 
@@ -161,13 +162,15 @@ def _numbers(
 
 
 def _features(path: Path, session: Any, channels: int, channels_last: bool, size: int) -> int:
-    """Length of an embedding, from a trial with a black image."""
+    """Length of an embedding, from a trial with two black images."""
     try:
-        z = image_runner(session, channels_last)(torch.zeros(1, channels, size, size))
+        z = image_runner(session, channels_last)(torch.zeros(2, channels, size, size))
+        if len(z) != 2:
+            raise ValueError(f"for 2 images it returns {len(z)} embeddings")
     except Exception as error:
         reason = " ".join(str(error).split())
         raise UserError(
-            f"{path} cannot embed an image of {size} x {size} pixels ({reason[:200]}): check "
+            f"{path} cannot embed images of {size} x {size} pixels ({reason[:200]}): check "
             "`image_size`, and that it returns (N, D)"
         ) from None
     return int(z.shape[1])

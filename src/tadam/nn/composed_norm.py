@@ -15,11 +15,13 @@ class ComposedBatchNorm2d(nn.BatchNorm2d):
         """(N, C, H, W) -> (N, C, H, W)."""
         if not self.training and self.running_mean is not None:
             return super().forward(x)
-        mean = x.mean(dim=(0, 2, 3))
+        # Sums, since the derivative of `mean` divides once for each pixel instead of each channel.
+        count = x.numel() // x.shape[1]
+        mean = x.sum(dim=(0, 2, 3)) / count
         x = x - mean[:, None, None]
-        variance = x.square().mean(dim=(0, 2, 3))
+        variance = x.square().sum(dim=(0, 2, 3)) / count
         if self.running_mean is not None:
-            self._move(mean, variance, x.numel() // x.shape[1])
+            self._move(mean, variance, count)
         scale = self.weight * (variance + self.eps).rsqrt()
         return x * scale[:, None, None] + self.bias[:, None, None]
 

@@ -110,9 +110,24 @@ COLUMNS |= {
 }
 
 
+#: Columns that fit on a narrow screen, of experiments that have more; files have all of them.
+_NARROW = {"table1": ("row", "shots", "published", "ours", "diff", "together")}
+#: From here on, a screen has room for all columns.
+_WIDE = 130
+
+
 def texts(table: ResultTable) -> list[list[str]]:
     """The lines as text, one cell for each of `COLUMNS`."""
     return [[text(line) for text in COLUMNS[table.experiment].values()] for line in table.lines]
+
+
+def on_screen(table: ResultTable, width: int) -> tuple[list[str], list[list[str]], list[str]]:
+    """What a screen of `width` characters has room for: columns, lines, and columns left out."""
+    names, lines = list(COLUMNS[table.experiment]), texts(table)
+    shown = names if width >= _WIDE else list(_NARROW.get(table.experiment, names))
+    places = [names.index(name) for name in shown]
+    cells = [[line[place] for place in places] for line in lines]
+    return shown, cells, [name for name in names if name not in shown]
 
 
 def notes(table: ResultTable) -> list[str]:

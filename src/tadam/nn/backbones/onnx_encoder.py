@@ -127,11 +127,12 @@ def output_name(outputs: list[tuple[str, list[Any]]]) -> str:
 
 def as_vectors(found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """(N, D), (N, D, H, W) or (N, T, D) -> (N, D), float32."""
+    kind, found = found.dtype, found.astype(np.float32)  # 16 bits would round a mean
     if found.ndim == 4:
         found = found.mean(axis=(2, 3))
     elif found.ndim == 3:
         first = token_rule(found.shape[1]) == "first"
         found = found[:, 0] if first else found.mean(axis=1)
-    if found.ndim != 2 or not np.issubdtype(found.dtype, np.floating):
-        raise ValueError(f"its output is {found.dtype} of shape {found.shape}")
-    return np.ascontiguousarray(found, dtype=np.float32)
+    if found.ndim != 2 or not np.issubdtype(kind, np.floating):
+        raise ValueError(f"its output is {kind} of shape {found.shape}")
+    return np.ascontiguousarray(found)
