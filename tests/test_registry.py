@@ -45,7 +45,9 @@ def test_a_name_is_given_once() -> None:
 
 @pytest.mark.parametrize("name", ["os", "..nn.ten", "base.Method", "", "tadam.methods.tadam"])
 def test_nothing_outside_the_package_is_imported(name: str) -> None:
-    with pytest.raises(UserError, match=r"^method\.name must be one of adaresnet, .*tadam(, toy)?, got "):
+    with pytest.raises(
+        UserError, match=r"^method\.name must be one of adaresnet, .*tadam(, toy)?, got "
+    ):
         METHODS.find(name)
 
 
