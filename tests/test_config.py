@@ -407,3 +407,16 @@ def test_differences_between_two_backbones_name_the_keys_that_only_one_has() -> 
         "backbone.pooled_units: 'absent' != 4",
         "backbone.strided: 'absent' != False",
     ]
+
+
+def test_a_sentence_repeats_only_part_of_a_long_key_or_value() -> None:
+    for text in (
+        f"{'x' * 5000} = 1",
+        f"[run]\n{'x' * 5000} = 1",
+        f"[run]\nseed = '{'x' * 5000}'",
+        f"[method]\nname = '{'x' * 5000}'",
+        f"[backbone]\nstatistics = '{'x' * 5000}'",
+    ):
+        with pytest.raises(UserError) as told:
+            Config.from_toml(text, "mine.toml")
+        assert len(str(told.value)) < 600

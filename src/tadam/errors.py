@@ -18,3 +18,15 @@ class LostProcess(RunFailed):
 
 class Interrupted(RunFailed):
     """Work that was told to stop, by Ctrl-C or its machine; what was done is kept."""
+
+
+#: Characters of a name or value that a sentence repeats.
+_MOST_REPEATED = 100
+
+
+def excerpt(text: object) -> str:
+    """What somebody wrote, as a sentence repeats it: the middle of a long one is left out."""
+    shown = str(text)
+    if len(shown) <= _MOST_REPEATED:
+        return shown
+    return f"{shown[: _MOST_REPEATED * 3 // 4]} ... {shown[-_MOST_REPEATED // 5 :]}"

@@ -14,7 +14,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from tadam.errors import UserError
+from tadam.errors import UserError, excerpt
 
 C = TypeVar("C", bound=type)
 
@@ -89,7 +89,8 @@ class Registry:
                 else f"save one of your own in {self._package}, or import it first"
             )
             raise UserError(
-                f"{self.kind}.name must be one of {', '.join(names)}, got {name!r} ({hint})"
+                f"{self.kind}.name must be one of {', '.join(names)}, "
+                f"got {excerpt(repr(name))} ({hint})"
             )
         return self._entries[name]
 

@@ -24,7 +24,7 @@ from tadam.config.training_tables import (
     ScheduleConfig,
     ValidationConfig,
 )
-from tadam.errors import UserError
+from tadam.errors import UserError, excerpt
 from tadam.registry import BACKBONES, METHODS
 
 #: Tables that only some methods use; see `MethodConfig.tables`.
@@ -108,7 +108,7 @@ class Config:
             if not equals or not dot:
                 raise UserError(
                     "`settings` must look like table.key=value, e.g. backbone.width=16, "
-                    f"got {setting!r}"
+                    f"got {excerpt(repr(setting))}"
                 )
             tables.setdefault(table, {})[name] = parse_value(text)
         return self.updated(tables)

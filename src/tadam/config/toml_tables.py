@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
 
-from tadam.errors import UserError
+from tadam.errors import UserError, excerpt
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def updated(config: T, tables: dict[str, Any], prefix: str = "", **others: Any) 
     hints = get_type_hints(type(config))
     changes = dict(others)
     for name, value in tables.items():
-        key = prefix + name
+        key = prefix + excerpt(name)
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = (
@@ -44,7 +44,7 @@ def updated(config: T, tables: dict[str, Any], prefix: str = "", **others: Any) 
             raise UserError(f"unknown key {key}{whose} ({hint})")
         if dataclasses.is_dataclass(hints[name]):
             if not isinstance(value, dict):
-                raise UserError(f"{key} must be a table, got {value!r}")
+                raise UserError(f"{key} must be a table, got {excerpt(repr(value))}")
             changes[name] = updated(_chosen(getattr(config, name), value), value, key + ".")
         else:
             changes[name] = _converted(value, hints[name], key)
@@ -59,15 +59,15 @@ def _chosen(section: Any, table: dict[str, Any]) -> Any:
 def _converted(value: Any, kind: Any, key: str) -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
-            raise UserError(f"{key} must be a list, got {value!r}")
+            raise UserError(f"{key} must be a list, got {excerpt(repr(value))}")
         return tuple(_converted(item, get_args(kind)[0], key) for item in value)
     if kind is float and type(value) is int and abs(value) < 2**53:
         value = float(value)
     if type(value) is not kind:  # not isinstance: True must not pass for an int
         wanted = "true or false" if kind is bool else f"of type {kind.__name__}"
-        raise UserError(f"{key} must be {wanted}, got {value!r}")
+        raise UserError(f"{key} must be {wanted}, got {excerpt(repr(value))}")
     if kind is float and not math.isfinite(value):
-        raise UserError(f"{key} must be a finite number, got {value!r}")
+        raise UserError(f"{key} must be a finite number, got {excerpt(repr(value))}")
     return value
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tadam.config import Config
 from tadam.config.recipe import parse_toml, upgraded
-from tadam.errors import UserError
+from tadam.errors import UserError, excerpt
 from tadam.recipes.method_recipes import MethodRecipe, all_method_recipes, find_method_recipe
 
 
@@ -69,7 +69,8 @@ def load_recipe(recipe: str | Path) -> Config:
     found = _find(recipe, Path())
     if found is None:
         raise UserError(
-            f"unknown recipe {str(recipe)!r}, and no file of that name ({_hint(recipe)})"
+            f"unknown recipe {excerpt(repr(str(recipe)))}, and no file of that name "
+            f"({_hint(recipe)})"
         )
     return _loaded(found)
 
@@ -127,12 +128,14 @@ def _built(
 def _extended(recipe: _RecipeFile, base: object) -> _RecipeFile | MethodRecipe:
     if not isinstance(base, str):
         raise UserError(
-            f"{recipe.source}: extends must be a recipe's name or a path in quotes, got {base!r}"
+            f"{recipe.source}: extends must be a recipe's name or a path in quotes, "
+            f"got {excerpt(repr(base))}"
         )
     found = _find(base, recipe.folder)
     if found is None:
         raise UserError(
-            f"{recipe.source} extends {base!r}, but there is no such recipe and no such file "
+            f"{recipe.source} extends {excerpt(repr(base))}, but there is no such recipe and no such "
+            "file "
             f"beside it ({_hint(base)})"
         )
     return found
