@@ -134,8 +134,7 @@ def _extended(recipe: _RecipeFile, base: object) -> _RecipeFile | MethodRecipe:
     found = _find(base, recipe.folder)
     if found is None:
         raise UserError(
-            f"{recipe.source} extends {excerpt(repr(base))}, but there is no such recipe and no such "
-            "file "
-            f"beside it ({_hint(base)})"
+            f"{recipe.source} extends {excerpt(repr(base))}, but there is no such recipe and no "
+            f"such file beside it ({_hint(base)})"
         )
     return found
