@@ -1,8 +1,8 @@
 """Runs the Dockerfile's steps in order in a fresh environment, for machines without Docker.
 
 It builds the wheel, installs it with the extras and constraints that the Dockerfile names into a
-new virtual environment, makes its files read-only, starts the entry point as an unprivileged user
-where that is possible, and waits for the health check. Takes minutes: torch is installed anew.
+new virtual environment, starts the entry point as an unprivileged user where that is possible, and
+waits for the health check. The file system stays writable. Takes minutes: torch is installed anew.
 """
 
 import json

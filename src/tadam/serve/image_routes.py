@@ -12,7 +12,7 @@ from tadam.serve.photo_files import MEDIA_TYPES
 from tadam.serve.problem import Refused
 from tadam.serve.schemas import PROBLEMS, Added, Assignment, Number, PhotoIds, PhotoList, State
 from tadam.serve.studio import AProject, AStudio, in_thread, writable
-from tadam.serve.uploads import sent_files
+from tadam.serve.uploads import FILES_SCHEMA, sent_files
 
 images_router = APIRouter(prefix="/projects/{p}", tags=["photos"], responses=PROBLEMS)
 _MOST = 2**53
@@ -27,10 +27,7 @@ MULTIPART: dict[str, Any] = {
                     "type": "object",
                     "required": ["files"],
                     "properties": {
-                        "files": {
-                            "type": "array",
-                            "items": {"type": "string", "format": "binary"},
-                        },
+                        "files": FILES_SCHEMA,
                         "class_id": {"type": "integer", "description": "their class"},
                         "by_folder": {
                             "type": "boolean",

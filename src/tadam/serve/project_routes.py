@@ -25,7 +25,7 @@ from tadam.serve.schemas import (
     State,
 )
 from tadam.serve.studio import AProject, AStudio, in_thread, writable
-from tadam.serve.uploads import sent_files
+from tadam.serve.uploads import FILES_SCHEMA, sent_files
 
 projects_router = APIRouter(prefix="/projects", tags=["projects"], responses=PROBLEMS)
 #: A question may also be the bytes of a single photo.
@@ -37,12 +37,7 @@ QUESTION: dict[str, Any] = {
                 "schema": {
                     "type": "object",
                     "required": ["files"],
-                    "properties": {
-                        "files": {
-                            "type": "array",
-                            "items": {"type": "string", "format": "binary"},
-                        }
-                    },
+                    "properties": {"files": FILES_SCHEMA},
                 }
             },
             "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},

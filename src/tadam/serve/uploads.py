@@ -21,6 +21,11 @@ from tadam.serve.problem import Refused
 from tadam.serve.serve_settings import MAX_FIELD, ServeSettings
 from tadam.system.untrusted_text import printable
 
+#: The field `files` in the OpenAPI document.
+FILES_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "string", "format": "binary"},
+}
 #: Bodies up to this many bytes stay in memory.
 _IN_MEMORY = 2**20
 
