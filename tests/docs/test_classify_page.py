@@ -1,4 +1,4 @@
-"""docs/classify.md and docs/check.md: every command and every line of Python in them runs."""
+"""Pages on photos in docs/how-to: every command and every line of Python in them runs."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from tadam.models import find, resolve
 from tadam.models.modelfile import save_model
 from toy_backbones import random_model
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 FLOWERS = dict(zip(("daisy", "rose", "tulip"), SUBJECTS, strict=True))
 
 

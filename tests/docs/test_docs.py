@@ -14,7 +14,7 @@ from tadam.config.documentation import settings
 from tadam.data.catalogue import SOURCES
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += sorted((ROOT / "src" / "tadam" / "weights").glob("*.md"))
 
 
@@ -42,7 +42,7 @@ def test_there_are_commands_to_check() -> None:
 
 
 def test_the_table_of_data_sets_says_what_data_list_does() -> None:
-    page = (ROOT / "docs" / "data.md").read_text()
+    page = (ROOT / "docs" / "reference" / "data.md").read_text()
     for source in SOURCES[:-2]:  # the last two are folders of your own
         assert f"| `{source.name}` | {source.classes} | {source.images}, {source.size} |" in page
 
