@@ -1,8 +1,8 @@
-"""What MkDocs calls while it builds the site: fills generated pages in, and mends links out of docs.
+"""What MkDocs calls while it builds the site: fills generated pages in, mends links out of docs.
 
-A page whose first line is `<!-- include: FILE -->` becomes that file of the repository, and links to
-that file lead to the page. A line `<!-- generated: NAME -->`, and the line below it, give way to what
-`SECTIONS[NAME]` makes of the program.
+A page whose first line is `<!-- include: FILE -->` becomes that file of the repository, and links
+to that file lead to the page. A line `<!-- generated: NAME -->`, and the line below it, give way to
+what `SECTIONS[NAME]` makes of the program.
 """
 
 import posixpath
@@ -80,3 +80,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """MkDocs's event: the text of a page, before it is rendered."""
     included = included_files(Path(config.docs_dir))
     return page_text(markdown.lstrip("\n"), f"docs/{page.file.src_uri}", included)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """MkDocs's event: the finished page. Material gives its search no name for screen readers."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
