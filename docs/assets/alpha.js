@@ -92,7 +92,8 @@
     group.append(element("line", { x1: x, y1: y, x2: end[0], y2: end[1] }));
     if (long >= 0.05) {
       const [ux, uy] = [dx / long, dy / long];
-      const tip = [[0, 0], [-0.28, 0.14], [-0.28, -0.14]]
+      const size = Math.min(0.28, 0.6 * long);
+      const tip = [[0, 0], [-size, size / 2], [-size, -size / 2]]
         .map(([along, across]) => [end[0] + along * ux - across * uy, end[1] + along * uy + across * ux]);
       group.append(element("polygon", { points: tip.map((point) => point.join(",")).join(" ") }));
     }

@@ -54,12 +54,10 @@ def _queries(request: dict[str, Any]) -> str:
 
 
 def _answer(request: dict[str, Any]) -> str:
-    for status, answer in request.get("responses", {}).items():
-        if status.startswith("2"):
-            contents = answer.get("content", {})
-            schemas = [c.get("schema") for c in contents.values() if c.get("schema")]
-            return _named(schemas[0]) if schemas else ", ".join(contents) or status
-    return ""
+    status, answer = next(item for item in request["responses"].items() if item[0].startswith("2"))
+    schemas = [c["schema"] for c in answer.get("content", {}).values() if c.get("schema")]
+    named = [_named(schema) for schema in schemas]
+    return (named[0] if named else "") or ("nothing" if status == "204" else "a file")
 
 
 def _requests(document: dict[str, Any]) -> str:
@@ -68,8 +66,10 @@ def _requests(document: dict[str, Any]) -> str:
         for method, request in methods.items():
             sent = ", ".join(filter(None, (_queries(request), _body(request))))
             meaning = request.get("description", "").split("\n\n")[0]
-            rows.append((f"`{method.upper()} {path}`", meaning, sent, _answer(request)))
-    return markdown_table(("request", "what it does", "send", "answer"), rows)
+            meaning += f"<br>Send {sent}." if sent else ""
+            place = path.removeprefix(PREFIX)
+            rows.append((f"`{method.upper()}`", f"`{place}`", meaning, _answer(request)))
+    return markdown_table(("", "path", "what it does", "answer"), rows)
 
 
 def _schemas(schemas: dict[str, Any]) -> Iterator[str]:

@@ -13,6 +13,8 @@ _SECTIONS = {
     "Parts to build on": ("Method", "Tadam", "Backbone"),
     "Errors": ("UserError", "RunFailed"),
 }
+#: What a class has from one that is not public itself is its own to a reader.
+_INHERITED = {"FewShotClassifier": "    options:\n      inherited_members: true\n"}
 
 
 def python_reference() -> str:
@@ -26,5 +28,5 @@ def python_reference() -> str:
         for name in names:
             home = inspect.getmodule(getattr(tadam, name))
             assert home is not None
-            lines.append(f"::: {home.__name__}.{name}\n")
+            lines.append(f"::: {home.__name__}.{name}\n{_INHERITED.get(name, '')}")
     return "\n".join(lines)
