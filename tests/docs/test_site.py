@@ -134,8 +134,9 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
 
 def shares(point: Point, alpha: float) -> Point:
     distances = np.linalg.norm(PROTOTYPES - point, axis=1)
-    powers: Point = np.exp(-alpha * (distances - distances.min()))
-    return powers / powers.sum()
+    powers = np.exp(-alpha * (distances - distances.min()))
+    found: Point = powers / powers.sum()
+    return found
 
 
 def still_moves(own: int, point: Point, alpha: float) -> bool:
