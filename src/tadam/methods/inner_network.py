@@ -107,7 +107,7 @@ class InnerNetwork(WithBackbone):
         z = functional_call(self.backbone, of_backbone | own, (x,))
         return F.linear(z, *(weights[name] for name in _HEAD)), own
 
-    def answer(
+    def query_logits(
         self, weights: Named, statistics: Named, support: Tensor, query: Tensor
     ) -> tuple[Tensor, Named]:
         """Logits of the queries of one task, (Q, K), and the statistics; see `run`."""
@@ -148,7 +148,9 @@ class InnerNetwork(WithBackbone):
             x = self.preprocessed(support)
             weights, statistics = self.learnt(x, labels, way)
             logits: Tensor
-            logits, statistics = vmap(self.answer)(weights, statistics, x, self.preprocessed(query))
+            logits, statistics = vmap(self.query_logits)(
+                weights, statistics, x, self.preprocessed(query)
+            )
         if self.training:
             self.keep(statistics)
         return logits
@@ -196,7 +198,7 @@ class AdaptedNetwork(nn.Module):
         if company is None:
             return self.method.run(self.weights, self.statistics, x)[0]
         if self.method.support_norm:
-            return self.method.answer(self.weights, self.statistics, company, x)[0]
+            return self.method.query_logits(self.weights, self.statistics, company, x)[0]
 
         def beside_support(one: Tensor) -> Tensor:
             together = torch.cat([one[None], company])
