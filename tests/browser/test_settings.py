@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from drawings import drawing, jpeg
 from running_studio import RunningStudio
 from studio_page import StudioPage
+from tadam.serve.drawings import drawing, jpeg
 
 Open = Callable[..., StudioPage]
 _TOKEN = "a-token-of-the-test"
