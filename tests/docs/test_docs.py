@@ -89,6 +89,7 @@ def test_every_page_with_commands_is_run_or_says_what_the_tests_run() -> None:
     silent = []
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = page.read_text(encoding="utf-8")
-        if blocks(text) and page.name not in RUN | MADE and "hat the tests run" not in text:
+        says = re.search("hat the tests run|run by a test", text)
+        if blocks(text) and page.name not in RUN | MADE and not says:
             silent.append(page.name)
     assert silent == []
