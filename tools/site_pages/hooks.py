@@ -83,5 +83,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """MkDocs's event: the finished page. Material gives its search no name for screen readers."""
-    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    """MkDocs's event: a finished page, made good for screen readers.
+
+    Material gives its search no name, and Markdown makes the empty corner of a table a heading.
+    """
+    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    """MkDocs's event: a finished page that has no Markdown, which is 404.html."""
+    return on_post_page(output_content, None, config)

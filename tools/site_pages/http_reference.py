@@ -69,7 +69,7 @@ def _requests(document: dict[str, Any]) -> str:
             meaning += f"<br>Send {sent}." if sent else ""
             place = path.removeprefix(PREFIX)
             rows.append((f"`{method.upper()}`", f"`{place}`", meaning, _answer(request)))
-    return markdown_table(("", "path", "what it does", "answer"), rows)
+    return markdown_table(("method", "path", "what it does", "answer"), rows)
 
 
 def _schemas(schemas: dict[str, Any]) -> Iterator[str]:
