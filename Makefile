@@ -5,13 +5,14 @@
 # make package: the sdist and a wheel in dist/, checked as they would be published.
 # make studio: set up and open the studio with a sample project (Ctrl-C stops it).
 # make docker-steps: run the Dockerfile's steps in a fresh environment, without Docker (minutes).
+# make docs: the site in site/, and as dist/tadam-docs.zip; a dead link fails. make docs-serve shows it as you write.
 # make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
 PYTHON ?= python3
 VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate attack bench studio docker-steps package clean
+.PHONY: demo test lint mutate attack bench studio docs docs-serve docker-steps package clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
@@ -43,6 +44,14 @@ package: $(VENV)/bin/python
 studio: $(VENV)/.studio
 	$(VENV)/bin/tadam serve runs/studio --sample --open
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+	@mkdir -p dist
+	$(VENV)/bin/python -m zipfile -c dist/tadam-docs.zip site
+
+docs-serve: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs serve
+
 docker-steps: $(VENV)/.dev
 	$(VENV)/bin/python tests/dockerfile_steps.py
 
@@ -59,10 +68,15 @@ $(VENV)/.studio: $(BUILT_FROM) | $(VENV)/bin/python
 	$(PIP) -e '.[serve,imagenet]'
 	@touch $@
 
+$(VENV)/.docs: $(BUILT_FROM) | $(VENV)/bin/python
+	@echo "installing what builds the site into $(VENV) ..."
+	$(PIP) -e '.[docs]'
+	@touch $@
+
 $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/bin/python
 	@echo "installing tadam and its test tools into $(VENV) ..."
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.demo $(VENV)/.studio
+	@touch $@ $(VENV)/.demo $(VENV)/.studio $(VENV)/.docs
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""fit, export, and the script of docs/export.md in a process that knows neither torch nor us."""
+"""fit, export, and the script of docs/how-to/export.md where neither torch nor tadam is known."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from tadam.nn.conv_unit import initialise_convolutions
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "export.md"
 
 
 @pytest.fixture(scope="module")

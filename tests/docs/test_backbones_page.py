@@ -1,4 +1,4 @@
-"""docs/backbones.md: its code runs as it stands, and a backbone of one's own does what it says."""
+"""docs/how-to/backbones.md: its code runs as it stands, and a backbone does what it says."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from tadam.methods.tadam import Tadam
 from tadam.registry import BACKBONES
 from tadam.training.trainer import Trainer
 
-PAGE = Path(__file__).parents[2] / "docs" / "backbones.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "backbones.md"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""docs/findings.md quotes the demo: its tables are what the stored runs and trials gave."""
+"""docs/explain/findings.md quotes the demo: its tables are what the stored runs and trials gave."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tadam.recipes import load_recipe
 from tadam.reproduce.demo import CONTESTANTS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "findings.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "explain" / "findings.md").read_text(encoding="utf-8")
 STORED = json.loads((DOCS / "demo.json").read_text(encoding="utf-8"))
 
 

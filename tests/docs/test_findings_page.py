@@ -1,4 +1,4 @@
-"""docs/findings.md says what the stored results say."""
+"""docs/explain/findings.md says what the stored results say."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 from tadam.reproduce.published import numbers, snell
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = " ".join((DOCS / "findings.md").read_text(encoding="utf-8").split())
+PAGE = " ".join((DOCS / "explain" / "findings.md").read_text(encoding="utf-8").split())
 
 
 def rows(experiment: str) -> dict[str, list[dict[str, Any]]]:

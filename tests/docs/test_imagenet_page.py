@@ -1,4 +1,4 @@
-"""docs/imagenet.md and the model cards say what the JSON and the shipped weights say."""
+"""docs/explain/imagenet.md and the model cards say what the JSON and the shipped weights say."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tadam.models.modelfile import load_model, read_tensors
 from tadam.nn.backbones.efficientnet_lite import EfficientNetLite0, EfficientNetLite2
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "imagenet.md").read_text()
+PAGE = (DOCS / "explain" / "imagenet.md").read_text()
 ROWS = json.loads((DOCS / "imagenet.json").read_text())["choice"]["rows"]
 MODELS = {"imagenet": EfficientNetLite0, "imagenet-large": EfficientNetLite2}
 

@@ -1,4 +1,4 @@
-"""docs/performance.md: derived numbers are recomputed here, measured ones are those of the run."""
+"""docs/explain/performance.md: derived numbers are recomputed, measured ones are the stored run."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tadam.nn.backbones.resnet12 import ResNet12, ResNet12Config
 from tadam.recipes import load_recipe
 from tadam.training.schedule import validates_after
 
-PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "explain" / "performance.md").read_text()
 TEXT = " ".join(PAGE.split())
 LINKS = (0.125e9, 1.25e9, 12.5e9)  # bytes a second
 

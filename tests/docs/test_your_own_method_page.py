@@ -1,4 +1,4 @@
-"""docs/your-own-method.md: its method is complete, trains, and is found by its name."""
+"""docs/how-to/your-own-method.md: its method is complete, trains, and is found by its name."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,9 @@ from tadam.errors import UserError
 from tadam.methods.base import Method
 from tadam.registry import METHODS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "your-own-method.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "your-own-method.md").read_text(
+    encoding="utf-8"
+)
 
 
 def test_the_method_of_the_page_trains_and_is_evaluated(

@@ -222,7 +222,7 @@ def test_permuted_labels_permute_the_answers(row: str, images: Path) -> None:
     name = MethodRecipe(row, "omniglot", 1).config().method.name
     setting = NUMBERED.get(name)
     if setting == "":
-        return  # a class is its number to this method: docs/methods.md says so
+        return  # a class is its number to this method: docs/reference/methods.md says so
     model = untrained(tiny(row, images, *([setting] if setting else [])))
     support, labels, query = task_of(0, EQUAL)
     places = torch.tensor([2, 0, 1])

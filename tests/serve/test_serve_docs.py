@@ -1,4 +1,4 @@
-"""The examples of docs/serve.md, run as they stand but for the address and the file names."""
+"""The examples of docs/how-to/serve.md, run as they stand but for address and file names."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from serving import TOKEN, client, in_thread, png
 from tadam.serve.classifier_app import classifier_app
 from tadam.serve.serve_settings import ServeSettings
 
-TEXT = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8000"
 
 

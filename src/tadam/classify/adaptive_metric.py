@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 #: Exponent for features that are never negative. These are means of a ReLU, whose few large values
-#: say too much otherwise. Chosen on photos: docs/metric.md.
+#: say too much otherwise. Chosen on photos: docs/explain/metric.md.
 POWER = 0.7
 
 

@@ -22,7 +22,7 @@ from tadam.errors import UserError
 from tadam.system.progress import Progress
 
 #: Of 128 gradients, so many may differ at a cosine similarity of 1, and none at `_LEAST_ALIKE`.
-#: Chosen on copies that we made of 200 photos of clothing and birds: docs/check.md.
+#: Chosen on copies that we made of 200 photos of clothing and birds: docs/explain/checks.md.
 _MOST_BITS, _LEAST_ALIKE = 30, 0.4
 #: Photos that are compared with all others at once.
 _ROWS = 512

@@ -1,4 +1,4 @@
-"""Estimates the metric of a task from its support set, in closed form; docs/metric.md explains it.
+"""Estimates the metric of a task from its support set, in closed form: docs/explain/metric.md.
 
 One number is searched for, how much the covariance is shrunk towards the identity, and one that
 follows it, the scale of the logits: both by the log loss of exact leave-one-out, with a prior that
@@ -27,7 +27,7 @@ from tadam.classify.strangeness_limits import (
 from tadam.system.threads import few_threads
 
 #: Prior of the shrinkage kappa, in images: its median and the standard deviation of its logarithm.
-#: All constants here were chosen on photos; docs/metric.md has the figures.
+#: All constants here were chosen on photos; docs/explain/metric.md has the figures.
 KAPPA, _KAPPA_SPREAD = 1.0, 1.0
 #: Share of the prototypes' mean that is subtracted before embeddings are scaled to length 1.
 _CENTRED = 0.7

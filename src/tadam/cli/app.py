@@ -42,7 +42,6 @@ _USERS_ERRORS = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, 
 app = App(
     name="tadam",
     help="Few-shot image classification that works (TADAM, NeurIPS 2018).",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -45,7 +45,13 @@ def _default_backbone() -> BackboneConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """A whole recipe."""
+    """A whole recipe: a table for each group of settings.
+
+    Examples:
+        >>> recipe = Config().updated({"episode": {"way": 10}, "run": {"seed": 3}})
+        >>> recipe.episode.way, recipe.run.seed
+        (10, 3)
+    """
 
     data: DataConfig = field(default_factory=DataConfig)
     episode: EpisodeConfig = field(default_factory=EpisodeConfig)

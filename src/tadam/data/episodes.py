@@ -74,6 +74,14 @@ class EpisodeSampler:
         source: What to call the data in errors.
         within_family: Share of tasks whose classes are all of one family, drawn among the families
             that have enough classes.
+
+    Examples:
+        >>> images = np.zeros((60, 8, 8, 3), dtype=np.uint8)
+        >>> store = ImageStore.from_counts(images, [20] * 3, ["cat", "dog", "fox"])
+        >>> sampler = EpisodeSampler(store, way=2, shot=5, queries=10, seed=0)
+        >>> tasks = sampler.batch(0, 4)
+        >>> tasks.support.shape, tasks.query.shape
+        ((4, 10), (4, 10))
     """
 
     def __init__(

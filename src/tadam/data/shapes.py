@@ -6,7 +6,7 @@ fixes two of the three attributes and leaves the third free: "striped star (any 
 task: shape cannot separate two kinds of star, but it alone separates a star from a heart. Within a
 family, the classes that leave the same attribute free, that attribute only misleads. Task
 conditioning can exploit this if it sees what varies within classes; the mean of the prototypes does
-not show it (docs/findings.md has the measurements). Validation and test classes are new
+not show it (docs/explain/findings.md has the measurements). Validation and test classes are new
 combinations of attribute values seen in training.
 
 The pixels are identical, bit for bit, on every machine and with every NumPy, so that results can be

@@ -20,6 +20,12 @@ class ImageStore:
         offsets: (n_classes + 1,) int64; class k is `images[offsets[k]:offsets[k + 1]]`.
         class_names: Name of each class.
         families: What each class is a kind of, such as its superclass; empty if that is not known.
+
+    Examples:
+        >>> images = np.zeros((5, 8, 8, 3), dtype=np.uint8)
+        >>> store = ImageStore.from_counts(images, counts=[2, 3], class_names=["cat", "dog"])
+        >>> store.counts.tolist(), store.image_size
+        ([2, 3], 8)
     """
 
     images: npt.NDArray[np.uint8]

@@ -4,7 +4,7 @@ Trainer, evaluation, sweeps and reproductions know only this interface and no pa
 each method is one file, and the same commands train, resume and measure it on the same tasks. A
 method must define `from_config` and `forward`. Everything else has a default that a method may
 override: its loss, what it trains in a step, its weight decay, what it logs, and a cheaper way to
-answer many tasks. docs/your-own-method.md writes one from scratch.
+answer many tasks. docs/how-to/your-own-method.md writes one from scratch.
 """
 
 import itertools

@@ -65,7 +65,13 @@ def resolve(
 
 
 def load_recipe(recipe: str | Path) -> Config:
-    """Reads a shipped recipe by its name, or any TOML file by its path."""
+    """Reads a shipped recipe by its name, or any TOML file by its path.
+
+    Examples:
+        >>> recipe = load_recipe("paper-fc100-5shot")
+        >>> recipe.backbone.name, recipe.episode.shot, recipe.metric.distance
+        ('resnet12', 5, 'euclidean')
+    """
     found = _find(recipe, Path())
     if found is None:
         raise UserError(

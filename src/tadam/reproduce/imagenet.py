@@ -5,8 +5,8 @@
 PHOTOS holds folders of labelled photos, each with a sub-folder for every class. Each variant of the
 frozen networks (input size, features before or after the head, what part of a photo is seen,
 mirrored or not) embeds all photos once. Then the same tasks are answered from its embeddings.
-comparison.json gets the numbers, which docs/imagenet.md explains, and beside it are written the two
-models that are shipped: a scale and the names of their networks, no weights.
+comparison.json gets the numbers, which docs/explain/imagenet.md explains, and beside it are written
+the two models that are shipped: a scale and the names of their networks, no weights.
 """
 
 import argparse

@@ -1,1 +1,1 @@
-"""Backbones, one file each, found by its name; docs/backbones.md says how to add one."""
+"""Backbones, one file each, found by its name; docs/how-to/backbones.md says how to add one."""
