@@ -2,7 +2,9 @@
 # make test: set up and run every check that CI runs.
 # make mutate: break twenty places of the code in turn and see that the tests notice (minutes).
 # make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
-# make package: the sdist and a wheel in dist/, checked as they would be published.
+# make package: the sdist, the wheel of this machine and the one for all others, in dist/, checked.
+# make package-check: install what `make package` made, with and without a compiler (minutes).
+# make wheels: the wheels of this system for each Python, in wheelhouse/ (on Linux it needs Docker).
 # make studio: set up and open the studio with a sample project (Ctrl-C stops it).
 # make docker-steps: run the Dockerfile's steps in a fresh environment, without Docker (minutes).
 # make bench: speed and memory on this machine, as ratios (about ten minutes; keep it idle).
@@ -11,7 +13,7 @@ VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate attack bench studio docker-steps package clean
+.PHONY: demo test lint mutate attack bench studio docker-steps package package-check wheels clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
@@ -38,7 +40,15 @@ package: $(VENV)/bin/python
 	rm -rf dist build
 	$(PIP) build twine
 	$(VENV)/bin/python -m build --outdir dist
+	TADAM_NATIVE=0 $(VENV)/bin/python -m build --wheel --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
+
+package-check: package $(VENV)/.dev
+	$(VENV)/bin/python tests/package_steps.py
+
+wheels: $(VENV)/bin/python
+	$(PIP) cibuildwheel
+	$(VENV)/bin/cibuildwheel
 
 studio: $(VENV)/.studio
 	$(VENV)/bin/tadam serve runs/studio --sample --open

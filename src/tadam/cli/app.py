@@ -8,7 +8,8 @@ import errno
 import io
 import os
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -39,6 +40,8 @@ from tadam.system.untrusted_text import printable
 #: What the system says of a path that was mistyped; all else, such as a full disk, is a failure.
 _USERS_ERRORS = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 
+_pythons_own = warnings.showwarning
+
 app = App(
     name="tadam",
     help="Few-shot image classification that works (TADAM, NeurIPS 2018).",
@@ -60,6 +63,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal without "±" shows "?", not a traceback
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    warnings.showwarning = _note
     try:
         app(prog_name="tadam")
     except SystemExit as ended:
@@ -81,6 +85,14 @@ def main() -> None:
         if "allocate memory" not in str(error) and "out of memory" not in str(error):
             raise
         _fail("out of memory: try fewer tasks, a smaller width or smaller images", 1, alarm)
+
+
+def _note(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Shows a warning of ours as a sentence, without the line of code that it came from."""
+    if category.__module__.startswith("tadam."):
+        err.print(f"note: {message}", soft_wrap=True)
+    else:
+        _pythons_own(message, category, *where)
 
 
 def _about_file(error: OSError) -> str:
