@@ -4,6 +4,7 @@
 # make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
 # make package: the sdist, the wheel of this machine and the one for all others, in dist/, checked.
 # make package-check: install what `make package` made, with and without a compiler (minutes).
+# make release-check TAG=v0.2.0: see that a tag, the version and the changelog agree.
 # make wheels: the wheels of this system for each Python, in wheelhouse/ (on Linux it needs Docker).
 # make studio: set up and open the studio with a sample project (Ctrl-C stops it).
 # make docker-steps: run the Dockerfile's steps in a fresh environment, without Docker (minutes).
@@ -13,7 +14,7 @@ VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate attack bench studio docker-steps package package-check wheels clean
+.PHONY: demo test lint mutate attack bench studio docker-steps package package-check release-check wheels clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
@@ -43,8 +44,12 @@ package: $(VENV)/bin/python
 	TADAM_NATIVE=0 $(VENV)/bin/python -m build --wheel --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
 
-package-check: package $(VENV)/.dev
+package-check: $(VENV)/.dev
 	$(VENV)/bin/python tests/package_steps.py
+
+release-check:
+	@grep -qx '__version__ = "$(TAG:v%=%)"' src/tadam/__init__.py || { echo "$(TAG) is not the version in src/tadam/__init__.py"; exit 1; }
+	@grep -q '^## \[$(TAG:v%=%)\] - [0-9]' CHANGELOG.md || { echo "CHANGELOG.md has no date for $(TAG)"; exit 1; }
 
 wheels: $(VENV)/bin/python
 	$(PIP) cibuildwheel

@@ -45,7 +45,7 @@ _pythons_own = warnings.showwarning
 app = App(
     name="tadam",
     help="Few-shot image classification that works (TADAM, NeurIPS 2018).",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
