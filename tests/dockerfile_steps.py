@@ -1,10 +1,13 @@
 """Runs the Dockerfile's steps in order in a fresh environment, for machines without Docker.
 
 It builds the wheel, installs it with the extras and constraints that the Dockerfile names into a
-new virtual environment, starts the entry point as an unprivileged user where that is possible, and
-waits for the health check. The file system stays writable. Takes minutes: torch is installed anew.
+new virtual environment, starts the entry point, waits for the health check and makes a project.
+Root runs the entry point as `docker run --read-only` would: as a user without rights, on a file
+system that is read-only but for the projects and a temporary folder. Takes minutes: torch is
+installed anew.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -15,8 +18,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).parents[1]
+_TOKEN = "docker-token"
+#: In a mount namespace of its own: everything read-only but two folders, and no rights.
+_ALONE = """set -e
+mount --make-rprivate /
+mount --bind "$1/projects" "$1/projects"
+mount -t tmpfs -o mode=1777 tmpfs "$1/tmp"
+mount -o remount,bind,ro /
+shift
+! touch /written 2> /dev/null
+exec setpriv --reuid nobody --regid nogroup --clear-groups "$@"
+"""
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
@@ -39,45 +55,63 @@ def main() -> None:
     text = (ROOT / "Dockerfile").read_text()
     steps = dict(instructions(text))
     extras, _ = installed(text)
+    alone = os.getuid() == 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
         run = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", f"{folder}/dist", "."]
         _step("the wheel", run)
         (wheel,) = (folder / "dist").glob("*.whl")
-        _step("python -m venv", [sys.executable, "-m", "venv", str(folder / "env")])
-        pip = [f"{folder}/env/bin/python", "-m", "pip", "install", "-q"]
+        python = _python_for_all() if alone else sys.executable
+        _step("python -m venv", [python, "-m", "venv", "--without-pip", str(folder / "env")])
+        pip = [sys.executable, "-m", "pip", "--python", f"{folder}/env/bin/python", "install", "-q"]
         _step("pip install", [*pip, "-c", "constraints.txt", f"{wheel}[{extras}]"])
-        projects = folder / "projects"
-        projects.mkdir()
-        user = _user(f"{folder}/env/bin/python")
-        if user:
-            shutil.chown(projects, user["user"])
+        projects, temporary = folder / "projects", folder / "tmp"
+        for made in (projects, temporary):
+            made.mkdir()
         entry = json.loads(steps["ENTRYPOINT"])
         environment = dict(part.split("=", 1) for part in shlex.split(steps["ENV"]))
-        environment |= {"PATH": f"{folder}/env/bin:/usr/bin:/bin", "TADAM_TOKEN": "docker-token"}
-        environment |= {"XDG_CACHE_HOME": f"{folder}/cache", "XDG_DATA_HOME": str(projects)}
-        print("ENTRYPOINT", entry)
+        environment |= {"PATH": f"{folder}/env/bin:/usr/bin:/bin", "TADAM_TOKEN": _TOKEN}
+        environment |= {"XDG_CACHE_HOME": f"{temporary}/cache", "XDG_DATA_HOME": str(projects)}
+        environment |= {"TMPDIR": str(temporary)}
         command = [f"{folder}/env/bin/{entry[0]}", *entry[1:], str(projects)]
-        process = subprocess.Popen(command, env=environment, cwd="/", **user)  # type: ignore[call-overload]
+        print("ENTRYPOINT", entry)
+        if alone:
+            shutil.chown(projects, "nobody")
+            command = ["unshare", "--mount", "sh", "-c", _ALONE, "sh", str(folder), *command]
+        process = subprocess.Popen(command, env=environment, cwd="/")
         try:
             _healthy(steps["HEALTHCHECK"], f"{folder}/env/bin/python")
+            _works()
         finally:
             process.terminate()
             process.wait(60)
+        assert (projects / "try" / "project.sqlite").is_file()
     print("fine")
 
 
-def _user(python: str) -> dict[str, str]:
-    """Somebody without rights to run as, if we may choose and they may run Python."""
-    if os.getuid() != 0:
-        return {}
-    try:
-        subprocess.run([python, "-c", ""], check=True, user="nobody", cwd="/")
-    except (OSError, subprocess.CalledProcessError):
-        print("nobody may not run this Python: going on as root")
-        return {}
-    return {"user": "nobody"}
+def _python_for_all() -> str:
+    """A Python of our version that a user without rights may run."""
+    version = "{}.{}".format(*sys.version_info)
+    for python in (sys.executable, f"/usr/local/bin/python{version}", f"/usr/bin/python{version}"):
+        try:
+            subprocess.run([python, "-c", ""], check=True, user="nobody", cwd="/")
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    raise SystemExit(f"no Python {version} here that a user without rights may run")
+
+
+def _works() -> None:
+    """Makes a project over HTTP, with the token and without."""
+    body = json.dumps({"name": "Try"}).encode()
+    kind = {"Content-Type": "application/json"}
+    address = "http://127.0.0.1:8000/api/v1/projects"
+    with contextlib.suppress(HTTPError):
+        urlopen(Request(address, body, kind), timeout=60)
+        raise SystemExit("a request without the token was answered")
+    urlopen(Request(address, body, {**kind, "X-Tadam-Token": _TOKEN}), timeout=60)
+    print("a project was made")
 
 
 def _step(title: str, command: list[str]) -> None:

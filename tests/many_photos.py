@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from drawings import SUBJECTS, drawing
 from tadam.classify.duplicates import gradient_bits
+from tadam.serve.drawings import SUBJECTS, drawing
 from tadam.serve.project import Project
 
 #: Side of a photo, and of what the small model sees.

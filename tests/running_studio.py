@@ -21,26 +21,31 @@ class RunningStudio:
     Args:
         target: A folder of projects, a project, or a `.tadam` file.
         log: Where the server's words go.
+        options: More for the command line.
 
     Attributes:
         address: The page's, without a slash at the end.
+        target: As given.
     """
 
-    def __init__(self, target: Path, log: Path) -> None:
-        self._target, self._log = target, log
+    def __init__(self, target: Path, log: Path, *options: str) -> None:
+        self.target, self._log, self._options = target, log, options
         self._port, self.address = 0, ""
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
     def start(self) -> None:
         """Starts the server and waits until it answers."""
-        command = [sys.executable, "-m", "tadam", "serve", str(self._target)]
+        command = [sys.executable, "-m", "tadam", "serve", str(self.target)]
         environment = {
             **os.environ, "PYTHONPATH": str(_SRC), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1",
         }  # fmt: skip
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [*command, "--port", str(self._port)], stdout=log, stderr=log, env=environment
+                [*command, *self._options, "--port", str(self._port)],
+                stdout=log,
+                stderr=log,
+                env=environment,
             )
         self.address = self._printed_address().rstrip("/")
         self._port = httpx.URL(self.address).port or 0

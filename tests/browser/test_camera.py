@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from playwright.sync_api import expect
 
-from drawings import drawing, jpeg
 from running_studio import RunningStudio
 from studio_page import StudioPage
+from tadam.serve.drawings import drawing, jpeg
 
 Open = Callable[..., StudioPage]
 

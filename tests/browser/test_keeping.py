@@ -9,10 +9,11 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from drawings import drawing, jpeg, photo_file
+from photo_files import photo_file
 from running_studio import RunningStudio
 from studio_page import StudioPage
 from tadam.classify.classifier import FewShotClassifier
+from tadam.serve.drawings import drawing, jpeg
 
 Open = Callable[..., StudioPage]
 NAMES = ("Boat", "House")

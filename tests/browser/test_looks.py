@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Route, expect
 
-from drawings import SUBJECTS, drawing, jpeg, photo_file
+from photo_files import photo_file
 from running_studio import RunningStudio
 from studio_page import StudioPage
+from tadam.serve.drawings import SUBJECTS, drawing, jpeg
 
 Open = Callable[..., StudioPage]
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "device_scale_factor": 2}

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from drawings import drawing, jpeg, photo_file
+from photo_files import photo_file
 from running_studio import RunningStudio
 from studio_page import StudioPage
+from tadam.serve.drawings import drawing, jpeg
 
 Open = Callable[..., StudioPage]
 

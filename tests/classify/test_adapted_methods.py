@@ -1,5 +1,6 @@
 """Classifiers by methods that adapt to the support images: what they do, and what they refuse."""
 
+import csv
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import tadam
+from command_line import CommandLine
 from tadam import FewShotClassifier
 from tadam.classify.check import check_photos
 from tadam.config import Config, MethodConfig
@@ -196,6 +198,31 @@ def test_what_needs_embeddings_is_refused_in_a_sentence(run: Path, tmp_path: Pat
     assert not (tmp_path / "c.onnx").exists()
     with pytest.raises(UserError, match=r"'crowd' cannot learn this: there are more than 4"):
         FewShotClassifier(run).fit(np.zeros((5, 8, 8, 3), np.uint8), range(5))
+
+
+def test_nothing_is_said_of_strangeness(
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An empty cell and null, where 0 would mean a typical image."""
+    tadam_command = CommandLine(monkeypatch, capsys)
+    folder = write_image_folder(tmp_path / "images", classes=3, side=SIDE)
+    file, table, judged = (tmp_path / name for name in ("c.tadam", "c.csv", "judged.csv"))
+    for arguments in (
+        ("fit", folder, "--model", run, "--out", file),
+        ("predict", file, folder, "--csv", table),
+        ("evaluate", file, folder, "--csv", judged),
+    ):
+        done = tadam_command(*arguments)
+        assert done.code == 0, done.err
+    for path in (table, judged):
+        with path.open(newline="") as text:
+            cells = [row["strangeness"] for row in csv.DictReader(text)]
+        assert cells == [""] * 18
+    rows = json.loads(tadam_command("predict", file, folder, "--json").out)["predictions"]
+    assert [row["strangeness"] for row in rows] == [None] * 18
 
 
 def test_a_folder_is_fitted_and_measured(run: Path, tmp_path: Path) -> None:

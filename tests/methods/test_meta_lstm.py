@@ -133,6 +133,22 @@ def test_at_test_queries_are_normalised_by_the_statistics_of_the_support_set() -
     )
 
 
+def test_with_support_norm_queries_stay_apart_and_training_answers_as_the_test_does() -> None:
+    """A task whose queries are its support images is answered as by plain batch norm over them."""
+    model = small_model(support_norm=True).train()
+    support, labels, query = episode()
+    expected = model(support, labels, query, 2)
+    torch.testing.assert_close(model(support, labels, query[:, :1], 2), expected[:, :1])
+    torch.testing.assert_close(model.eval()(support, labels, query, 2), expected)
+    assert not model.sees_queries_together
+    x = model.preprocessed(support)
+    weights, statistics = model.learnt(x, labels, 2)
+    for task, found in enumerate(model.eval()(support, labels, support, 2)):
+        own = [{n: v[task] for n, v in part.items()} for part in (weights, statistics)]
+        model.backbone.train()
+        torch.testing.assert_close(model.run(own[0], own[1], x[task])[0], found)
+
+
 def test_gradients_of_the_learner_are_constants_to_the_meta_learner() -> None:
     """The gradient of theta_0 along the forget gates alone: f_3 * f_2 * f_1 of the final one."""
     model = small_model().train()
@@ -182,9 +198,10 @@ def test_predictions_follow_the_labels_and_ignore_the_order_of_the_support_set()
 
 def test_the_adapted_network_answers_as_the_method() -> None:
     support, labels, query = episode(tasks=1)
-    model = small_model().eval()
-    network = model.adapted(support[0], labels[0], 2)
-    torch.testing.assert_close(network(query[0]), model(support, labels, query, 2)[0])
+    for by_support in (False, True):
+        model = small_model(support_norm=by_support).eval()
+        network = model.adapted(support[0], labels[0], 2)
+        torch.testing.assert_close(network(query[0]), model(support, labels, query, 2)[0])
 
 
 def test_other_numbers_of_classes_are_refused() -> None:

@@ -55,6 +55,8 @@ def test_the_document_has_examples_and_every_route_says_what_it_does(server: str
     with client(server) as web:
         document = web.get(f"{API}/openapi.json").json()
         page = web.get(f"{API}/docs").text
+        usual = web.get("/docs", follow_redirects=True)
+        assert (usual.text, usual.url.path) == (page, f"{API}/docs")
     routes = [route for path in document["paths"].values() for route in path.values()]
     assert len(routes) > 25
     assert all(route["description"].endswith(".") for route in routes)

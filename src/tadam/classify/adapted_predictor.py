@@ -4,6 +4,8 @@ To the rest of the classifier an image's pixels are its embedding, and the adapt
 metric: so examples are added, removed, saved and found again as for any other model.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -47,18 +49,20 @@ class AdaptedMetric(AdaptiveMetric):
         self.task, self.shape = task, shape
         self.alpha.fill_(alpha)
 
+    knows_strangers: ClassVar[bool] = False
+
     def scores(self, z: Tensor) -> Tensor:
         """The method's logits, (N, K)."""
         parts = [self.task(some.unflatten(1, self.shape)) for some in z.split(_AT_ONCE)]
         return torch.cat(parts)
 
     def strangeness(self, z: Tensor) -> Tensor:
-        """Always 0: a method says nothing of images that belong to no class, (N,)."""
+        """NaN: a method says nothing of images that belong to no class, (N,)."""
         return self.strangeness_of(z)
 
     def strangeness_of(self, scores: Tensor) -> Tensor:
-        """0 too, (N,)."""
-        return torch.zeros(len(scores), device=scores.device)
+        """NaN too, (N,)."""
+        return torch.full((len(scores),), torch.nan, device=scores.device)
 
 
 class AdaptedPredictor(Predictor):

@@ -5,6 +5,8 @@ A class is a Gaussian around its prototype c_k; all classes share one covariance
 out, a class's score is linear in the embedding: one matrix product, however the metric came about.
 """
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -36,8 +38,10 @@ class AdaptiveMetric(nn.Module):
         shrinkage: Weight of the isotropic prior in the covariance, in images.
         typical: Raw strangeness of a typical image of the classes.
         limit: Raw strangeness beyond which an image belongs to none of them.
+        knows_strangers: Whether `strangeness` says anything.
     """
 
+    knows_strangers: ClassVar[bool] = True
     centre: Tensor
     radius: Tensor
     shift: Tensor

@@ -25,7 +25,8 @@ class Answers:
     Attributes:
         rows: Their places among the images that were asked for; a broken one is missing.
         embeddings: (n, D).
-        strangeness: How little each looks like any class: 0 is typical, 1 is the limit, (n,).
+        strangeness: How little each looks like any class: 0 is typical, 1 is the limit, (n,);
+            NaN if the method does not say.
         probabilities: (n, K).
         thumbnails: What the reader kept of each, if anything.
     """
@@ -102,7 +103,8 @@ def answer(predictor: Predictor, batches: Iterable[Prepared]) -> Answers:
     rows, z, thumbnails = embed(predictor.network, batches)
     probabilities = predictor.metric.probabilities(z)
     strangeness = predictor.metric.strangeness(z)
-    if not (probabilities.isfinite().all() and strangeness.isfinite().all()):
+    sound = strangeness.isfinite().all() or not predictor.metric.knows_strangers
+    if not (probabilities.isfinite().all() and sound):
         raise RunFailed("the classifier's answers are NaN or infinite: its weights are damaged")
     return Answers(
         rows,

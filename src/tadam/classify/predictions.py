@@ -19,7 +19,8 @@ class Prediction:
         path: The image's file; None for one that was in memory.
         label: The answer: an element of `classes_`, or the label of "none of these".
         probabilities: (K,), in the order of `classes_`, whether or not the image is rejected.
-        strangeness: How little it looks like any class: 0 is typical of them, 1 is the limit.
+        strangeness: How little it looks like any class: 0 is typical of them, 1 is the limit. None
+            if the method does not say.
         unknown: Whether the image was rejected: too strange for every class.
         embedding: (D,), in the space of the prototypes.
         thumbnail: A small JPEG of the image; None unless asked for.
@@ -28,16 +29,17 @@ class Prediction:
     path: str | None
     label: Hashable
     probabilities: npt.NDArray[np.float32]
-    strangeness: float
+    strangeness: float | None
     unknown: bool
     embedding: npt.NDArray[np.float32]
     thumbnail: bytes | None = None
 
     def __repr__(self) -> str:
         """One line: the arrays are many numbers that nobody reads."""
+        strangeness = None if self.strangeness is None else f"{self.strangeness:.3f}"
         return (
             f"Prediction(path={self.path!r}, label={self.label!r}, "
-            f"confidence={self.confidence:.3f}, strangeness={self.strangeness:.3f}, "
+            f"confidence={self.confidence:.3f}, strangeness={strangeness}, "
             f"unknown={self.unknown})"
         )
 
@@ -78,7 +80,7 @@ def predictions_from(
             path=path_of(images[row]),
             label=unknown if strange[i] else labels[i],
             probabilities=answers.probabilities[i],
-            strangeness=float(answers.strangeness[i]),
+            strangeness=None if np.isnan(answers.strangeness[i]) else float(answers.strangeness[i]),
             unknown=bool(strange[i]),
             embedding=answers.embeddings[i],
             thumbnail=answers.thumbnails[i] if answers.thumbnails else None,

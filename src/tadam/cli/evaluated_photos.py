@@ -28,7 +28,8 @@ def write_evaluation_csv(path: Path, result: "FolderEvaluation") -> None:
     for photo in result.photos:
         p = photo.prediction
         right, rejected = ("yes" if value else "no" for value in (photo.right, photo.rejected))
-        numbers = (f"{p.confidence:.6g}", f"{p.strangeness:.6g}")
+        strangeness = "" if p.strangeness is None else f"{p.strangeness:.6g}"
+        numbers = (f"{p.confidence:.6g}", strangeness)
         names = [spreadsheet_cell(name) for name in (photo.path, photo.label, photo.answer)]
         writer.writerow([*names, right, *numbers, rejected])
     # a file name need not be valid text; undecodable bytes show as ?

@@ -203,7 +203,7 @@ def _judged(
             str(p.path),
             labels[str(p.path)],
             names[p.nearest],
-            p.strangeness > classifier.reject_threshold_,
+            p.strangeness is not None and p.strangeness > classifier.reject_threshold_,
             p,
         )
         for p in predictions

@@ -18,6 +18,7 @@ from tadam.errors import UserError
 from tadam.methods.base import check_episode
 from tadam.methods.with_backbone import WithBackbone
 from tadam.nn.backbone import Backbone
+from tadam.nn.composed_norm import compose_norms, normalised_by_first
 
 #: A network's parameters, or batch norm's statistics, by name.
 Named = dict[str, Tensor]
@@ -34,12 +35,19 @@ class InnerNetwork(WithBackbone):
         way: Classes that the head tells apart.
         shared_head: Whether the head starts as the same row for every class, which makes it fit any
             number of classes; else each has an initial row of its own.
+        support_norm: Whether the support set's statistics normalise the queries, in training and at
+            test; else batch norm does as the method leaves it.
     """
 
     needs_gradients: ClassVar[bool] = True
 
-    def __init__(self, backbone: Backbone, way: int, shared_head: bool = False) -> None:
+    def __init__(
+        self, backbone: Backbone, way: int, shared_head: bool = False, support_norm: bool = False
+    ) -> None:
         super().__init__(backbone)
+        self.support_norm = support_norm
+        if support_norm:
+            compose_norms(backbone)
         if not any(parameter.requires_grad for parameter in backbone.parameters()):
             raise UserError(
                 f"{type(self).__name__} adapts the network's weights, and this network has none "
@@ -99,6 +107,16 @@ class InnerNetwork(WithBackbone):
         z = functional_call(self.backbone, of_backbone | own, (x,))
         return F.linear(z, *(weights[name] for name in _HEAD)), own
 
+    def query_logits(
+        self, weights: Named, statistics: Named, support: Tensor, query: Tensor
+    ) -> tuple[Tensor, Named]:
+        """Logits of the queries of one task, (Q, K), and the statistics; see `run`."""
+        if not self.support_norm:
+            return self.run(weights, statistics, query)
+        with normalised_by_first(self.backbone, len(support)):
+            logits, statistics = self.run(weights, statistics, torch.cat([support, query]))
+        return logits[len(support) :], statistics
+
     def loss(
         self, weights: Named, statistics: Named, x: Tensor, labels: Tensor
     ) -> tuple[Tensor, Named]:
@@ -127,9 +145,12 @@ class InnerNetwork(WithBackbone):
         check_episode(support, labels, query, way)
         self.check_way(way)
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
-            weights, statistics = self.learnt(self.preprocessed(support), labels, way)
+            x = self.preprocessed(support)
+            weights, statistics = self.learnt(x, labels, way)
             logits: Tensor
-            logits, statistics = vmap(self.run)(weights, statistics, self.preprocessed(query))
+            logits, statistics = vmap(self.query_logits)(
+                weights, statistics, x, self.preprocessed(query)
+            )
         if self.training:
             self.keep(statistics)
         return logits
@@ -141,7 +162,7 @@ class InnerNetwork(WithBackbone):
         with torch.no_grad():
             x = self.preprocessed(support[None])
             weights, statistics = self.learnt(x, labels[None], way)
-        company = x[0] if self.sees_queries_together else None
+        company = x[0] if self.sees_queries_together or self.support_norm else None
         first = [{name: value[0] for name, value in part.items()} for part in (weights, statistics)]
         return AdaptedNetwork(self, first[0], first[1], company)
 
@@ -158,8 +179,8 @@ class AdaptedNetwork(nn.Module):
         method: Runs it.
         weights: The task's own.
         statistics: Batch norm's, for the task.
-        company: Preprocessed support images, (N, C, H, W), if batch norm uses the statistics of the
-            batch: each image is then normalised together with them, never with other images.
+        company: Preprocessed support images, (N, C, H, W), if batch norm uses their statistics or
+            those of the batch: each image is normalised with them, never with other images.
     """
 
     def __init__(
@@ -176,6 +197,8 @@ class AdaptedNetwork(nn.Module):
         company = self.company
         if company is None:
             return self.method.run(self.weights, self.statistics, x)[0]
+        if self.method.support_norm:
+            return self.method.query_logits(self.weights, self.statistics, company, x)[0]
 
         def beside_support(one: Tensor) -> Tensor:
             together = torch.cat([one[None], company])

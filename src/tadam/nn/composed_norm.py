@@ -1,5 +1,8 @@
 """Batch norm in elementary operations, whose second derivatives `torch.func` gets right."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -9,18 +12,25 @@ class ComposedBatchNorm2d(nn.BatchNorm2d):
 
     Inside `torch.func.vmap` of `torch.func.grad`, second derivatives of PyTorch's own batch norm
     are off by several percent (2.13.0); finite differences and a loop over tasks agree with these.
+
+    Attributes:
+        first: How many of the first images' statistics normalise the whole batch, at test too;
+            None for the usual ones. See `normalised_by_first`.
     """
+
+    first: int | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, C, H, W)."""
-        if not self.training and self.running_mean is not None:
+        if not self.training and self.running_mean is not None and self.first is None:
             return super().forward(x)
         # Sums, since the derivative of `mean` divides once for each pixel instead of each channel.
-        count = x.numel() // x.shape[1]
-        mean = x.sum(dim=(0, 2, 3)) / count
+        counted = x[: self.first]
+        count = counted.numel() // x.shape[1]
+        mean = counted.sum(dim=(0, 2, 3)) / count
         x = x - mean[:, None, None]
-        variance = x.square().sum(dim=(0, 2, 3)) / count
-        if self.running_mean is not None:
+        variance = x[: self.first].square().sum(dim=(0, 2, 3)) / count
+        if self.running_mean is not None and self.first is None:
             self._move(mean, variance, count)
         scale = self.weight * (variance + self.eps).rsqrt()
         return x * scale[:, None, None] + self.bias[:, None, None]
@@ -36,6 +46,22 @@ class ComposedBatchNorm2d(nn.BatchNorm2d):
             unbiased = variance * (count / max(1, count - 1))
             self.running_mean.add_(self.momentum * (mean - self.running_mean))
             self.running_var.add_(self.momentum * (unbiased - self.running_var))
+
+
+@contextmanager
+def normalised_by_first(module: nn.Module, images: int) -> Iterator[None]:
+    """Inside, the statistics of the first `images` of a batch normalise all of it.
+
+    The norms of `module` must be composed (`compose_norms`).
+    """
+    norms = [part for part in module.modules() if isinstance(part, ComposedBatchNorm2d)]
+    for norm in norms:
+        norm.first = images
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.first = None
 
 
 def compose_norms(module: nn.Module) -> None:

@@ -71,7 +71,9 @@ class _Page:
             p if p.path else replace(p, path=f"image {number}")
             for number, p in enumerate(predictions, start=1)
         ]
-        self.unknown = sorted((p for p in self.all if p.unknown), key=lambda p: -p.strangeness)
+        self.unknown = sorted(
+            (p for p in self.all if p.unknown), key=lambda p: -(p.strangeness or 0)
+        )
         self.uncertain = sorted(filter(uncertain, self.all), key=_odds)
         self.of_class: list[list[Prediction]] = [[] for _ in self.names]
         for p in sorted(self.all, key=lambda p: p.confidence):
@@ -120,9 +122,10 @@ class _Page:
         if is_unusual(words) and not p.unknown:
             text += f", {words}"
         colour = "var(--soft)" if p.unknown else self.colours[answer]
+        said = ", ".join(filter(None, (rough_percent(p.confidence), words)))
         bar = (
-            f'<div class="sure" title="{escape(name)}: {escape(rough_percent(p.confidence))}, '
-            f'{words}"><i style="width:{100 * p.confidence:.0f}%;background:{colour}"></i></div>'
+            f'<div class="sure" title="{escape(name)}: {escape(said)}">'
+            f'<i style="width:{100 * p.confidence:.0f}%;background:{colour}"></i></div>'
         )
         return tile(self.path, str(p.path), p.thumbnail, text, str(p.label), bar)
 

@@ -10,11 +10,13 @@ _WORDS = (
 _BEYOND = "unlike anything labelled"
 
 
-def strangeness_words(strangeness: float) -> str:
-    """What a `Prediction.strangeness` means."""
+def strangeness_words(strangeness: float | None) -> str:
+    """What a `Prediction.strangeness` means; nothing if the method does not say."""
+    if strangeness is None:
+        return ""
     return next((words for limit, words in _WORDS if strangeness < limit), _BEYOND)
 
 
 def is_unusual(words: str) -> bool:
     """Whether it is worth saying without being asked."""
-    return words not in (_WORDS[0][1], _WORDS[1][1])
+    return words not in ("", _WORDS[0][1], _WORDS[1][1])

@@ -4,7 +4,7 @@ import html
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope as AsgiScope
@@ -28,7 +28,7 @@ class PageFiles(StaticFiles):
 
 
 def add_pages(app: FastAPI, token: str, mode: str) -> None:
-    """Adds `/`, `/static` and `/api/v1/docs`.
+    """Adds `/`, `/static` and `/api/v1/docs`, also found at `/docs`.
 
     Args:
         app: The app.
@@ -48,6 +48,10 @@ def add_pages(app: FastAPI, token: str, mode: str) -> None:
     @router.get("/api/v1/docs")
     def docs() -> HTMLResponse:
         return HTMLResponse((STATIC / "docs.html").read_text("utf-8"), headers=_NO_CACHE)
+
+    @router.get("/docs")
+    def usual_docs() -> RedirectResponse:  # where FastAPI has them by default
+        return RedirectResponse("/api/v1/docs")
 
     app.include_router(router)
     app.mount("/static", PageFiles(directory=STATIC))

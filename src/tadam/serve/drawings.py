@@ -1,4 +1,4 @@
-"""Drawings for the studio's tests and pictures: a boat, a house, a tree, a fish, a lamp.
+"""Drawings of our own for the sample project and its pictures: boats, houses, trees, fish, lamps.
 
 Every one differs in colour, size, place and sky, as photos of one thing do; the seed decides.
 """
@@ -110,9 +110,3 @@ def jpeg(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format="JPEG", quality=88)
     return buffer.getvalue()
-
-
-def photo_file(subject: str, seed: int, side: int = 96) -> dict[str, str | bytes]:
-    """A drawing as Playwright wants files."""
-    name = f"{subject.lower()}-{seed:03}.jpg"
-    return {"name": name, "mimeType": "image/jpeg", "buffer": jpeg(drawing(subject, seed, side))}
