@@ -42,7 +42,7 @@ package: $(VENV)/bin/python
 	$(PIP) build twine
 	$(VENV)/bin/python -m build --outdir dist
 	TADAM_NATIVE=0 $(VENV)/bin/python -m build --wheel --outdir dist
-	$(VENV)/bin/twine check --strict dist/*
+	$(VENV)/bin/twine check --strict dist/*.tar.gz dist/*.whl
 
 package-check: $(VENV)/.dev
 	$(VENV)/bin/python tests/package_steps.py

@@ -1,7 +1,6 @@
 """Loads the kernels of an installed wheel, without PyTorch: cibuildwheel runs it on each wheel."""
 
 import ctypes
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,4 +21,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

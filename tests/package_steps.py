@@ -67,9 +67,9 @@ def _environment(folder: Path, file: Path, compiler: bool, fresh: bool) -> None:
     """A virtual environment with the package, installed as a user would."""
     subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
     python = folder / "env" / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     if fresh:
-        pip += ["-c", ROOT / "constraints.txt"]
+        pip += ["-c", str(ROOT / "constraints.txt")]
     else:
         here = sysconfig.get_path("purelib")
         (site,) = (folder / "env").glob("lib/python*/site-packages")

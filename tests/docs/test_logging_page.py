@@ -61,7 +61,7 @@ def pieces(contents: bytes) -> Iterator[bytes]:
             entry = b""
 
 
-def logged(run: str, name: str) -> list[tuple[int, float]]:
+def logged(run: str, name: str) -> list[tuple[int, Any]]:
     """Step and value, from the run's own log."""
     records = read_log(Path("runs") / run)
     return [(record["step"], record[name]) for record in records if name in record]

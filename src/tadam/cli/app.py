@@ -9,6 +9,8 @@ import io
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -40,12 +42,9 @@ from tadam.system.untrusted_text import printable
 #: What the system says of a path that was mistyped; all else, such as a full disk, is a failure.
 _USERS_ERRORS = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 
-_pythons_own = warnings.showwarning
-
 app = App(
     name="tadam",
     help="Few-shot image classification that works (TADAM, NeurIPS 2018).",
-    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -63,9 +62,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal without "±" shows "?", not a traceback
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    warnings.showwarning = _note
     try:
-        app(prog_name="tadam")
+        with _notes():
+            app(prog_name="tadam")
     except SystemExit as ended:
         if ended.code == 130:  # Ctrl-C, of which Typer says nothing
             err.print("stopped")
@@ -87,12 +86,22 @@ def main() -> None:
         _fail("out of memory: try fewer tasks, a smaller width or smaller images", 1, alarm)
 
 
-def _note(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Shows a warning of ours as a sentence, without the line of code that it came from."""
-    if category.__module__.startswith("tadam."):
-        err.print(f"note: {message}", soft_wrap=True)
-    else:
-        _pythons_own(message, category, *where)
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Shows warnings of ours as sentences, without the line of code that they came from."""
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category.__module__.startswith("tadam."):
+            err.print(f"note: {message}", soft_wrap=True)
+        else:
+            others(message, category, *where, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = others
 
 
 def _about_file(error: OSError) -> str:
