@@ -2,7 +2,10 @@
 # make test: set up and run every check that CI runs.
 # make mutate: break twenty places of the code in turn and see that the tests notice (minutes).
 # make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
-# make package: the sdist and a wheel in dist/, checked as they would be published.
+# make package: the sdist, the wheel of this machine and the one for all others, in dist/, checked.
+# make package-check: install what `make package` made, with and without a compiler (minutes).
+# make release-check TAG=v0.2.0: see that a tag, the version and the changelog agree.
+# make wheels: the wheels of this system for each Python, in wheelhouse/ (on Linux it needs Docker).
 # make studio: set up and open the studio with a sample project (Ctrl-C stops it).
 # make docker-steps: run the Dockerfile's steps in a fresh environment, without Docker (minutes).
 # make docs: the site in site/, and as dist/tadam-docs.zip; a dead link fails. make docs-serve shows it as you write.
@@ -12,7 +15,7 @@ VENV := .venv
 BUILT_FROM := pyproject.toml constraints.txt setup.py $(wildcard src/tadam/native/*.cpp src/tadam/native/*.h)
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint mutate attack bench studio docs docs-serve docker-steps package clean
+.PHONY: demo test lint mutate attack bench studio docs docs-serve docker-steps package package-check release-check wheels clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/tadam demo
@@ -39,7 +42,19 @@ package: $(VENV)/bin/python
 	rm -rf dist build
 	$(PIP) build twine
 	$(VENV)/bin/python -m build --outdir dist
-	$(VENV)/bin/twine check --strict dist/*
+	TADAM_NATIVE=0 $(VENV)/bin/python -m build --wheel --outdir dist
+	$(VENV)/bin/twine check --strict dist/*.tar.gz dist/*.whl
+
+package-check: $(VENV)/.dev
+	$(VENV)/bin/python tests/package_steps.py
+
+release-check:
+	@grep -qx '__version__ = "$(TAG:v%=%)"' src/tadam/__init__.py || { echo "$(TAG) is not the version in src/tadam/__init__.py"; exit 1; }
+	@grep -q '^## \[$(TAG:v%=%)\] - [0-9]' CHANGELOG.md || { echo "CHANGELOG.md has no date for $(TAG)"; exit 1; }
+
+wheels: $(VENV)/bin/python
+	$(PIP) cibuildwheel
+	$(VENV)/bin/cibuildwheel
 
 studio: $(VENV)/.studio
 	$(VENV)/bin/tadam serve runs/studio --sample --open

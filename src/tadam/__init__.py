@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tadam.models.modelfile import load_model
     from tadam.nn.backbone import Backbone
     from tadam.recipes import load_recipe
+    from tadam.training.reporter import Reporter
     from tadam.training.run import TrainingResult, train
 
 __version__ = "0.2.0"
@@ -29,6 +30,7 @@ _HOMES = {
     "FewShotClassifier": "tadam.classify.classifier",
     "ImageStore": "tadam.data.store",
     "Method": "tadam.methods.base",
+    "Reporter": "tadam.training.reporter",
     "RunFailed": "tadam.errors",
     "Tadam": "tadam.methods.tadam",
     "TrainingResult": "tadam.training.run",
@@ -48,6 +50,7 @@ __all__ = [
     "FewShotClassifier",
     "ImageStore",
     "Method",
+    "Reporter",
     "RunFailed",
     "Tadam",
     "TrainingResult",

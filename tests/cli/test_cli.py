@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from PIL import Image
 
 from command_line import CommandLine, assert_one_sentence
 from tadam.errors import Interrupted
+from tadam.native import library
 from tiny import SETTINGS, arguments, write_image_folder
 
 
@@ -339,3 +341,19 @@ def test_what_ctrl_c_says_is_no_error_but_the_command_has_not_succeeded(
     result = tadam("train", "shapes", "--out", tmp_path / "run")
     assert result.code in (1, 130)
     assert result.err.strip().split()[0] in ("stopped", "Aborted.")
+
+
+def test_a_missing_native_core_is_a_note_of_one_line(
+    tadam: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, photos = warnings.showwarning, write_image_folder(tmp_path / "photos", 2)
+    library.loaded.cache_clear()
+    monkeypatch.setattr(library, "_FOLDER", tmp_path)
+    monkeypatch.setenv("TADAM_NATIVE", "1")
+    result = tadam("fit", photos, "-o", tmp_path / "x.tadam", "--model", "fc100")
+    library.loaded.cache_clear()
+    assert result.code == 0
+    notes = [line for line in result.err.splitlines() if "native core" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("note: the native core was not built when tadam was installed: ")
+    assert warnings.showwarning is shown

@@ -24,6 +24,7 @@ EXEMPT = {
     "benchmarks/serving_speed.py": "starts `tadam serve`; and a boundary of multipart",
     "benchmarks/startup.py": "starts `tadam --help`",
     "benchmarks/targets.py": "names `tadam --help`, which is timed",
+    "native/library.py": "a command of pip to copy",
     "reproduce/demo.py": "prints commands to copy",
     "reproduce/imagenet.py": "is a script with options of its own",
     "reproduce/result.py": "writes down the command behind a result",

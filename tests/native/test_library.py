@@ -64,7 +64,7 @@ def test_a_library_with_other_arguments_is_refused(
     assert change(before) != before
     text = signatures.table(altered(kernel, change(before)))
     monkeypatch.setattr(library, "table", lambda: text)
-    with pytest.warns(UserWarning, match="kernels with other arguments and is not used"):
+    with pytest.warns(library.NativeCoreMissing, match="has kernels with other arguments"):
         assert not native.available()
     assert native.core() == "plain PyTorch"
 
@@ -74,6 +74,34 @@ def test_a_library_that_fits_is_loaded_without_a_word() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert native.available()
+
+
+@pytest.mark.usefixtures("loading_again")
+def test_a_missing_core_is_said_once_and_not_at_all_where_it_was_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "_FOLDER", tmp_path)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert [native.available(), native.core(), native.available()] == [
+            False,
+            "plain PyTorch",
+            False,
+        ]
+    (note,) = said
+    assert str(note.message).startswith("the native core was not built when tadam was installed")
+    library.loaded.cache_clear()
+    (tmp_path / "_kernels.so").write_bytes(b"not a library")
+    with pytest.warns(library.NativeCoreMissing, match=r"cannot be loaded \(.*_kernels.so"):
+        assert not native.available()
+    second = {"TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}
+    for environment in ({"TADAM_NATIVE": "0"}, second):
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            library.loaded.cache_clear()
+            assert not native.available()
 
 
 def test_a_library_of_other_sources_is_not_used(tmp_path: Path) -> None:

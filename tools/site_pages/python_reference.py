@@ -7,7 +7,7 @@ import tadam
 #: In the order of a reader: the classifier first, then what trains and measures, then the parts.
 _SECTIONS = {
     "Classify": ("FewShotClassifier", "export"),
-    "Train and evaluate": ("train", "TrainingResult", "evaluate", "Evaluation"),
+    "Train and evaluate": ("train", "TrainingResult", "Reporter", "evaluate", "Evaluation"),
     "Recipes and models": ("Config", "load_recipe", "load_model"),
     "Data": ("ImageStore", "EpisodeSampler"),
     "Parts to build on": ("Method", "Tadam", "Backbone"),

@@ -8,7 +8,10 @@ import errno
 import io
 import os
 import sys
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -60,7 +63,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        app(prog_name="tadam")
+        with _notes():
+            app(prog_name="tadam")
     except SystemExit as ended:
         if ended.code == 130:  # Ctrl-C, of which Typer says nothing
             err.print("stopped")
@@ -80,6 +84,24 @@ def main() -> None:
         if "allocate memory" not in str(error) and "out of memory" not in str(error):
             raise
         _fail("out of memory: try fewer tasks, a smaller width or smaller images", 1, alarm)
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Shows warnings of ours as sentences, without the line of code that they came from."""
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category.__module__.startswith("tadam."):
+            err.print(f"note: {message}", soft_wrap=True)
+        else:
+            others(message, category, *where, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = others
 
 
 def _about_file(error: OSError) -> str:

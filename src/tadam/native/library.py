@@ -11,10 +11,20 @@ from typing import Any
 import torch
 
 from tadam.native.signatures import SIGNATURES, Argument, table
+from tadam.system.torchrun import place
 
 #: The libraries that a processor can run, the best first, by what PyTorch calls it; see setup.py.
 _KINDS = {"AVX512": ("_avx512", "_avx2", ""), "AVX2": ("_avx2", "")}
 _FOLDER = Path(__file__).parent
+_REMEDY = (
+    "tadam runs in plain PyTorch, which is slower on a CPU; where there is a C++ compiler, "
+    "`pip install --force-reinstall --no-deps --no-binary tadam-fewshot tadam-fewshot` builds it; "
+    "TADAM_NATIVE=0 hides this note"
+)
+
+
+class NativeCoreMissing(UserWarning):
+    """Everything works, in plain PyTorch: slower on a CPU. Given once a process."""
 
 
 @functools.cache
@@ -24,15 +34,19 @@ def loaded() -> ctypes.CDLL | None:
         return None
     capability = torch.backends.cpu.get_cpu_capability()
     names = [f"_kernels{kind}.*" for kind in _KINDS.get(capability, ("",))]
+    problem = "was not built when tadam was installed"
     for path in (path for name in names for path in _FOLDER.glob(name)):
         try:
             library = ctypes.CDLL(str(path))
-        except OSError:  # built for another machine
+        except OSError as error:  # built for another machine, or without OpenMP's library
+            problem = f"cannot be loaded ({error})"
             continue
-        problem = mismatch(library, _FOLDER)
-        if problem is None:
+        misfit = mismatch(library, _FOLDER)
+        if misfit is None:
             return library
-        warnings.warn(f"{path.name} {problem} and is not used: install tadam again", stacklevel=2)
+        problem = f"is not used, because {path.name} {misfit}"
+    if place().local_rank == 0:
+        warnings.warn(f"the native core {problem}: {_REMEDY}", NativeCoreMissing, stacklevel=2)
     return None
 
 

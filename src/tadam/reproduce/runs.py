@@ -23,7 +23,8 @@ from tadam.system.device import choose_device
 from tadam.system.files import write_text
 from tadam.system.machine import machine
 from tadam.system.untrusted_json import parse_json
-from tadam.training.run import Reporter, TrainingResult, check_recipe, check_run_folder, train
+from tadam.training.reporter import Reporter
+from tadam.training.run import TrainingResult, check_recipe, check_run_folder, train
 from tadam.training.run_folder import check_folder, check_results
 
 #: Holds the settings that all runs of a folder share.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from tadam.errors import RunFailed, UserError
 from tadam.system.files import make_folder, not_written
 
@@ -26,6 +24,8 @@ def locked(lock: Path, folder: Path, wait: float = 0.0, keep: bool = False) -> I
         wait: Seconds to wait for another process to release it.
         keep: Keep the lock file when the block ends.
     """
+    from filelock import FileLock, Timeout  # here, so that `tadam --help` does not wait for it
+
     try:
         make_folder(lock.parent)
     except OSError as error:

@@ -8,6 +8,7 @@ from typing import Any
 from tadam.errors import UserError
 from tadam.system.files import not_written, write_text
 from tadam.system.untrusted_json import BadJson, fields, parse_json, whole
+from tadam.training.reporter import scalars
 
 LOG = "log.jsonl"
 
@@ -37,9 +38,8 @@ class RunLog:
         except OSError as error:
             raise not_written(self._path, error) from None
         if self._board is not None:
-            for name, value in record.items():
-                if isinstance(value, int | float) and name != "step":
-                    self._board.add_scalar(name, value, record["step"])
+            for name, value in scalars(record).items():
+                self._board.add_scalar(name, value, record["step"])
 
     def sync(self) -> None:
         """Waits until the records so far would survive a power cut."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tadam.config import Config
 from tadam.data.catalogue import load_splits
@@ -25,6 +25,7 @@ from tadam.system.folder_lock import locked
 from tadam.system.interruption import interruption
 from tadam.training.checkpoint import LAST, Counters, load_last, save_state, share_state
 from tadam.training.log import LOG, RunLog, require_tensorboard
+from tadam.training.reporter import Reporter
 from tadam.training.run_folder import check_folder
 from tadam.training.schedule import validates_after
 from tadam.training.trainer import Trainer
@@ -32,16 +33,6 @@ from tadam.training.window import Window
 
 RECIPE, LOCK = "recipe.toml", ".lock"
 _REMEDY = "`resume` continues from the last checkpoint; torchrun --max-restarts=1 does so by itself"
-
-
-class Reporter(Protocol):
-    """Watches a run; see `tadam.reports.training_progress`."""
-
-    def reading(self, done: int, total: int) -> None: ...
-    def start(self, step: int, steps: int) -> None: ...
-    def step(self, step: int, record: dict[str, Any] | None) -> None: ...
-    def validated(self, record: dict[str, Any], best: bool) -> None: ...
-    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ def train(
         settings: Changes such as `backbone.width=16`, applied in order.
         resume: Continue from the folder's last checkpoint, bit for bit as if never stopped.
         device: auto, cpu, cuda or mps.
-        reporter: Shows progress.
+        reporter: Watches the run: shows its progress, or sends its numbers elsewhere.
 
     Returns:
         The best validation accuracy; the weights behind it are in `out/best.safetensors`.

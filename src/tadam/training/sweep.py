@@ -13,7 +13,8 @@ from tadam.errors import UserError
 from tadam.recipes import resolve
 from tadam.system.files import write_text
 from tadam.system.untrusted_json import parse_json
-from tadam.training.run import Reporter, check_recipe, train
+from tadam.training.reporter import Reporter
+from tadam.training.run import check_recipe, train
 from tadam.training.run_folder import check_folder
 
 #: Holds the recipe that all runs of a sweep share; its alpha is ignored.
