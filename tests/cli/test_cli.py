@@ -193,6 +193,14 @@ def test_evaluate_prints_accuracy_on_and_off_as_json(
     assert 0 <= values["accuracy"] <= 1
     assert values["accuracy_unconditioned"] is not None
     assert sum(map(sum, values["confusion"])) == 4 * 6
+    even = tadam(
+        "evaluate", trained, "--dataset", f"folder:{images}", *shape, "--balanced", "--json"
+    )
+    drawn, evenly = ([sum(row) % 3 for row in json.loads(text)["confusion"]] for text in (
+        result.out, even.out
+    ))  # fmt: skip
+    assert not any(evenly)  # three of each class in every task
+    assert any(drawn)
     table = tadam("evaluate", trained, "--dataset", f"folder:{images}", *shape)
     assert "with conditioning off" in table.out
 

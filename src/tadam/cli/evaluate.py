@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tadam.classify.classifier import FewShotClassifier
 
 #: Options for a model on a data set, and for a classifier on a folder.
-_MODEL = ("split", "way", "shot", "tasks", "queries", "seed", "within_family")
+_MODEL = ("split", "way", "shot", "tasks", "queries", "seed", "within_family", "balanced")
 _CLASSIFIER = ("strict", "reject", "nested", "no_cache", "csv_file", "report", "force")
 
 
@@ -45,6 +45,9 @@ def evaluate(
     within_family: Annotated[
         bool,
         typer.Option("--within-family", help="Tasks of one family of classes, e.g. a superclass."),
+    ] = False,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="As many queries of each class; else at random.")
     ] = False,
     device: Device = "auto",
     data: DataDir = None,
@@ -74,10 +77,9 @@ def evaluate(
     from tadam.evaluation.tasks import evaluate as run
 
     with progress_bar("evaluating") as progress:
+        size = (way, shot, tasks, queries, seed)
         share = float(within_family)
-        result = run(
-            model, dataset, split, way, shot, tasks, queries, seed, device, progress, share
-        )
+        result = run(model, dataset, split, *size, device, progress, share, balanced)
     if as_json:
         print_json(result.to_json())
     else:

@@ -72,6 +72,8 @@ class ValidationConfig:
     """Tasks per validation."""
     queries: int = 100
     """Query images per task."""
+    balanced: bool = False
+    """Draw equally many queries per class; the paper draws from all classes pooled."""
     way: int = 0
     """Classes per task; 0 for as many as in training."""
     seed: int = 1_000_003

@@ -47,6 +47,7 @@ class Evaluation:
         controls: For each of the method's controls, its accuracy and interval, and the accuracy
             minus that, paired over tasks, with its interval.
         within_family: Share of the tasks whose classes are all of one family.
+        balanced: Whether each class had as many queries.
         notes: Sentences about what the numbers show.
     """
 
@@ -69,6 +70,7 @@ class Evaluation:
     split: str = ""
     model: str = ""
     within_family: float = 0.0
+    balanced: bool = False
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -88,6 +90,7 @@ def evaluate(
     device: str = "auto",
     progress: Progress | None = None,
     within_family: float = 0.0,
+    balanced: bool = False,
 ) -> Evaluation:
     """Evaluates a saved model on random tasks of a split.
 
@@ -104,6 +107,7 @@ def evaluate(
         device: auto, cpu, cuda or mps.
         progress: Called with (done, total), first for images read and then for tasks.
         within_family: Share of tasks whose classes are all of one family, such as a superclass.
+        balanced: Whether each class has as many queries, instead of a random share of them.
     """
     if not 0 <= within_family <= 1:
         raise UserError(f"`within_family` must be between 0 and 1, got {within_family}")
@@ -116,7 +120,7 @@ def evaluate(
         with ranks.agreed():
             store, source = data.load(split, progress), f"the {split} split of {data.name}"
             sampler = EpisodeSampler(
-                store, way, shot, queries, seed, source=source, within_family=within_family
+                store, way, shot, queries, seed, balanced, source, within_family
             )
             training = training_tasks(model, info) if MEAN in network.controls() else None
         result = evaluate_tasks(
@@ -212,6 +216,7 @@ def _scored(
         confusion=confusion.tolist(),
         controls=measured,
         within_family=sampler.within_family,
+        balanced=sampler.balanced,
         notes=(*conditioning_notes(measured), *notes),
     )
 

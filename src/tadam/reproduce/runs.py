@@ -158,6 +158,7 @@ def _make_run(
         _TEST_SEED,
         device,
         reporter.evaluating if reporter else None,
+        balanced=config.validation.balanced,
     )
     if reporter:
         reporter.stop()

@@ -81,7 +81,9 @@ def _task_seconds(model: Method, config: Config) -> float:
     """Median time to answer a single test task, its images given."""
     store = load_split(config.data, "test")
     episode, way = config.episode, config.validation.way or config.episode.way
-    sampler = EpisodeSampler(store, way, episode.shot, config.validation.queries, 0)
+    sampler = EpisodeSampler(
+        store, way, episode.shot, config.validation.queries, 0, config.validation.balanced
+    )
     times = []
     for number in range(_TIMED_TASKS + 1):
         task = sampler.task(number)

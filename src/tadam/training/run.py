@@ -136,6 +136,7 @@ class _Run:
             config.episode.shot,
             validation.queries,
             validation.seed,
+            validation.balanced,
             source=f"the val split of {config.data.name}",
             within_family=config.episode.within_family,
         )
