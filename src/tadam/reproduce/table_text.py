@@ -159,10 +159,10 @@ def notes(table: ResultTable) -> list[str]:
 
 _PROTOCOL = (
     "Each row is a method with a network of its own, so it compares both; the parameters are those "
-    "of the whole model. Each class has as many queries. Together: whether a query's answer depends "
-    "on the task's other queries, by batch statistics, which makes tasks easier than they are one "
-    "query at a time. Ms/task: the time to learn and answer one test task on this machine, images "
-    "given."
+    "of the whole model. All classes have as many queries. Together: whether a query's answer "
+    "depends on the task's other queries, by batch statistics, which makes tasks easier than they "
+    "are one query at a time. Ms/task: the time to learn and answer one test task on this machine, "
+    "images given."
 )
 _ABLATED = (
     "TC off: the same model tested with its task conditioning off. Own - other: its accuracy with "

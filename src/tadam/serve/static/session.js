@@ -55,6 +55,17 @@ export class Session {
     clearTimeout(this.timer);
   }
 
+  /** Deletes the project; what the server says of it from then on is of no interest. */
+  async deleteProject() {
+    this.close();
+    try {
+      await call("DELETE", this.path);
+    } catch (error) {
+      this.#listen();
+      throw error;
+    }
+  }
+
   #listen() {
     this.news = events(this.id);
     this.news.addEventListener("state", () => this.#lookSoon());

@@ -22,7 +22,7 @@ export function SettingsDialog({ session, onClose }) {
   };
   const remove = async () => {
     try {
-      await call("DELETE", session.path);
+      await session.deleteProject();
       location.hash = "#/";
     } catch (error) {
       session.fail(error);
