@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _MODEL = ("split", "way", "shot", "tasks", "queries", "seed", "within_family", "balanced")
 _CLASSIFIER = ("strict", "reject", "nested", "no_cache", "csv_file", "report", "force")
 
+Balanced = Annotated[
+    bool, typer.Option("--balanced", help="As many queries of each class; else at random.")
+]
+
 
 def evaluate(
     context: typer.Context,
@@ -46,9 +50,7 @@ def evaluate(
         bool,
         typer.Option("--within-family", help="Tasks of one family of classes, e.g. a superclass."),
     ] = False,
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="As many queries of each class; else at random.")
-    ] = False,
+    balanced: Balanced = False,
     device: Device = "auto",
     data: DataDir = None,
     strict: Strict = False,
