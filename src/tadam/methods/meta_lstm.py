@@ -24,8 +24,8 @@ What the paper leaves open, or we do differently:
 - Every support image counts the same in the inner loss, so classes with more shots count more.
 - `shared_head` is as in MAML.
 - `support_norm` normalises the queries by the support set under the learner's last parameters, in
-  training too. The paper's way leaves a gap between training and test that grows with the steps:
-  on Omniglot 92 % of the training queries were right, and 79 % of the validation's.
+  training too. The paper's way left a gap between training and test here: on Omniglot 92 % of the
+  training queries were right, and 79 % of the validation's.
 """
 
 from dataclasses import dataclass
