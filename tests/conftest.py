@@ -1,6 +1,7 @@
 """What all tests share: a cache folder of the session's own, one thread, the command line."""
 
 import os
+import secrets
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -27,6 +28,9 @@ def _own_cache_and_one_thread(tmp_path_factory: pytest.TempPathFactory) -> Itera
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
         patch.delenv("TADAM_DATA", raising=False)
+        # A process keeps the first token that Ray reads, so all its tests must use the same.
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         torch.set_num_threads(1)
         with warnings.catch_warnings(action="ignore"):
             if not native.available():

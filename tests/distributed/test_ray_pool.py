@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -38,12 +37,10 @@ from toy_backbones import random_model
 
 @pytest.fixture(scope="module", autouse=True)
 def _environment() -> Iterator[None]:
-    """Sets what Ray reads on import, so nothing in this file may import it earlier."""
+    """Lets workers import `ray_jobs`."""
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        patch.setenv("PYTHONPATH", os.pathsep.join(paths))  # workers import ray_jobs
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
         yield
 
 
