@@ -1,6 +1,7 @@
 """MAML: its inner steps worked by hand, its meta-gradient, and what it may not depend on."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,20 @@ def test_only_a_shared_head_fits_other_numbers_of_classes() -> None:
     assert conv_maml(shared_head=True).eval()(support, three, query, 3).shape == (2, 4, 3)
     with pytest.raises(UserError, match=r"trained for tasks of 2 classes .* tasks of 3"):
         conv_maml()(support, three, query, 3)
+
+
+@pytest.mark.parametrize(("shared_head", "steps"), [(True, 1), (True, 2), (False, 1)])
+def test_the_first_step_from_a_shared_head_changes_nothing_else(
+    shared_head: bool, steps: int
+) -> None:
+    model = conv_maml(shared_head=shared_head).eval()
+    model.settings = replace(model.settings, test_steps=steps)
+    support, labels, _ = episode()
+    weights, _ = model.learnt(model.preprocessed(support), labels, 2)
+    before = model.weights(2)
+    moved = {name for name, w in weights.items() if (w - before[name]).abs().max() > 1e-12}
+    assert "head.weight" in moved
+    assert (moved == {"head.weight", "head.bias"}) == (shared_head and steps == 1)
 
 
 def test_queries_are_seen_together_by_batch_statistics_only() -> None:

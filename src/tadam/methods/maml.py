@@ -16,7 +16,8 @@ What the paper leaves open, or we do differently:
 - The head is drawn as Xavier proposed. Theirs is so on mini-ImageNet, standard normal on Omniglot.
 - They clip each number of a meta-gradient to +-10 on mini-ImageNet; recipes limit its norm to 10.
 - `shared_head` starts every class from the same row, so that the order of classes cannot matter and
-  any number of classes can be told apart (Ye and Chao, 2022, How to train your MAML).
+  any number of classes can be told apart (Ye and Chao, 2022, How to train your MAML). Equal rows
+  send no gradient into the network, so the first inner step changes nothing but the head.
 - Without `batch_statistics`, training also keeps running statistics, of support and query passes
   and the mean over tasks, and at test these normalise everything.
 """
