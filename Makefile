@@ -3,7 +3,7 @@
 # make mutate: break twenty places of the code in turn and see that the tests notice (minutes).
 # make attack: damaged and hostile files, kills, odd shapes: what was tried and what failed (ten minutes).
 # make package: the sdist, the wheel of this machine and the one for all others, in dist/, checked.
-# make package-check: install what `make package` made, with and without a compiler (minutes).
+# make package-check: make them and install them, with and without a compiler (minutes).
 # make release-check TAG=v0.2.0: see that a tag, the version and the changelog agree.
 # make wheels: the wheels of this system for each Python, in wheelhouse/ (on Linux it needs Docker).
 # make studio: set up and open the studio with a sample project (Ctrl-C stops it).
@@ -45,7 +45,7 @@ package: $(VENV)/bin/python
 	TADAM_NATIVE=0 $(VENV)/bin/python -m build --wheel --outdir dist
 	$(VENV)/bin/twine check --strict dist/*.tar.gz dist/*.whl
 
-package-check: $(VENV)/.dev
+package-check: $(VENV)/.dev package
 	$(VENV)/bin/python tests/package_steps.py
 
 release-check:
