@@ -36,6 +36,7 @@ def test_a_notebook_runs_and_draws(
 ) -> None:
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # two would wait for each other and for other tests
     source = Path(__file__).parents[2] / "src"
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])

@@ -239,7 +239,8 @@ def test_the_order_of_the_support_set_does_not_matter(row: str, images: Path) ->
     order = torch.tensor([4, 0, 3, 5, 1, 2])
     one = answers(model, (support, labels, query))
     other = answers(model, (support[:, order], labels[:, order], query))
-    assert torch.allclose(one, other, atol=1e-4) is (row not in ORDERED)
+    scale = one.abs().max().clamp(min=1).item()
+    assert torch.allclose(one, other, atol=1e-4 * scale) is (row not in ORDERED)
 
 
 @pytest.mark.parametrize("row", ROWS)
