@@ -1,5 +1,6 @@
 // Every kernel on small and odd shapes, in buffers of exactly the right size, to be built with the address
 // and undefined-behaviour sanitizers. Convolutions are checked against the obvious loops as well.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -172,6 +173,43 @@ static void norm(int64_t tasks, int64_t images, int64_t height, int64_t width, i
 
 // Without arguments: shapes chosen by hand. Otherwise "conv N H W C F THREADS" and
 // "norm TASKS N H W C THREADS", any number of them, one after the other.
+// Halves or doubles a photo, with a filter of two pixels.
+static void photo(int64_t height, int64_t width, int64_t size) {
+    int64_t side = std::min(height, width), taps = 2;
+    std::vector<uint8_t> pixels(height * width * 3);
+    for (uint8_t &pixel : pixels) pixel = uint8_t(rand() % 256);
+    Floats weights(size * (1 + taps)), mean = draw(3), std(3, 2.0f);
+    for (int64_t i = 0; i < size; i++) {
+        int64_t first = i * side / size;
+        weights[i * (1 + taps)] = float(first);
+        weights[i * (1 + taps) + 1] = first + 1 < side ? 0.25f : 1.0f;
+        weights[i * (1 + taps) + 2] = first + 1 < side ? 0.75f : 0.0f;
+    }
+    Floats y(3 * size * size), planes(3 * size * size);
+    photo_arguments a{pixels.data(), weights.data(), mean.data(), std.data(), y.data(), height, width,
+                      size, taps, 0};
+    tadam_photo(&a);
+    a.y = planes.data();
+    a.planes = 1;
+    tadam_photo(&a);
+    int64_t top = (height - side) / 2, left = (width - side) / 2;
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t j = 0; j < size; j++)
+            for (int64_t c = 0; c < 3; c++) {
+                double sum = 0;
+                for (int64_t r = 0; r < taps; r++)
+                    for (int64_t s = 0; s < taps; s++) {
+                        int64_t down = i * side / size + r, across = j * side / size + s;
+                        if (down >= side || across >= side) continue;
+                        sum += double(weights[i * 3 + 1 + r]) * weights[j * 3 + 1 + s] *
+                               pixels[((top + down) * width + left + across) * 3 + c];
+                    }
+                double expected = (sum - mean[c]) / 2;
+                check(std::fabs(expected - y[(i * size + j) * 3 + c]) < 1e-3, "photo");
+                check(y[(i * size + j) * 3 + c] == planes[(c * size + i) * size + j], "planes");
+            }
+}
+
 int main(int count, char **words) {
     for (int i = 1; i + 6 < count; i += 7) {
         int64_t n[6];
@@ -193,5 +231,10 @@ int main(int count, char **words) {
             convolution(s[0], s[1], s[2], s[3], s[4], threads);
     for (int64_t channels : {1, 5, 8, 16, 35})
         for (int64_t size : {1, 2, 7, 16}) norm(2, 3, size, size + 1, channels, 2);
+    for (int64_t side : {1, 2, 5, 33})
+        for (int64_t size : {1, 4, 16}) {
+            photo(side, side + 7, size);
+            photo(side + 2, side, size);
+        }
     std::printf("fine\n");
 }

@@ -83,7 +83,9 @@ class CachedReader:
             kept = [found[key] for row in known if (key := keys[row])]
             pictures = [one.picture for one in kept] if self.reader.thumbnail else []
             z = torch.from_numpy(np.stack([one.z for one in kept]))
-            yield Prepared(known, z.to(self.reader.device), pictures, embedded=True)
+            yield Prepared(
+                known, z.to(self.reader.preprocess.pixel_mean.device), pictures, embedded=True
+            )
             if progress:
                 progress(len(known), len(images))
         yield from self._read(files, keys, set(known), progress, problems)

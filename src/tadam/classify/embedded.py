@@ -26,7 +26,7 @@ from tadam.system.device import choose_device
 from tadam.system.progress import Progress
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Embedded:
     """Photos as a network sees them.
 

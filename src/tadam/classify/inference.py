@@ -56,13 +56,8 @@ def reader_of(
 
     Given the network, the reader also runs it, if it is one to run image by image.
     """
-    size, channels, device = (
-        preprocess.image_size,
-        preprocess.channels,
-        preprocess.pixel_mean.device,
-    )
     run = runner(network) if network else None
-    return Reader(preprocess, size, channels, device, thumbnail, run)
+    return Reader(preprocess, preprocess.image_size, preprocess.channels, thumbnail, run)
 
 
 def until(stop: Callable[[], bool], batches: Iterable[Prepared]) -> Iterator[Prepared]:

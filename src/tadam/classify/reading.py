@@ -28,6 +28,7 @@ from tadam.data.encoded import Encoded
 from tadam.data.folder import image_files
 from tadam.data.photo_zip import zipped_photos
 from tadam.errors import UserError
+from tadam.nn.preprocess import Preprocess
 from tadam.system.allocator import return_large_blocks
 from tadam.system.progress import Progress
 
@@ -161,10 +162,9 @@ class Reader:
     """How images are made ready.
 
     Attributes:
-        preprocess: (N, C, H, W) uint8 -> what the network takes.
+        preprocess: Makes of pixels what the network takes.
         size: Side of the images that the network takes.
         channels: 1 or 3.
-        device: Where `preprocess` works.
         thumbnail: What to keep of each image besides: `shrunk`, `thumbnail`, or nothing.
         network: What the thread that has read an image does with it next, on its own; see
             `tadam.nn.one_by_one`.
@@ -172,10 +172,9 @@ class Reader:
             images at a time for days; None for new ones each time.
     """
 
-    preprocess: Callable[[Tensor], Tensor]
+    preprocess: Preprocess
     size: int
     channels: int
-    device: torch.device
     thumbnail: Callable[[Pixels], Any] | None = None
     network: Callable[[Tensor], Tensor] | None = None
     pool: ThreadPoolExecutor | None = None
@@ -233,8 +232,7 @@ class Reader:
         except UserError as error:
             return len(block), error
         with taken(scaling_cost(len(pixels) * pixels[0].shape[0] * pixels[0].shape[1])):
-            stack = torch.from_numpy(np.stack(pixels)).to(self.device)
-            x = self.preprocess(stack.permute(0, 3, 1, 2))
+            x = self.preprocess.photos(pixels, planes=self.network is not None)
             small = [self.thumbnail(p) for p in pixels] if self.thumbnail else []
         return len(block), Prepared(
             list(range(first, first + len(block))),

@@ -225,7 +225,7 @@ def _square(image: Image.Image, size: int) -> Pixels:
 
 def _whole(image: Image.Image) -> Pixels:
     image.load()
-    return np.asarray(_upright(image, _reduction(image)).convert("RGB"), dtype=np.uint8)
+    return np.asarray(_in_mode(_upright(image, _reduction(image)), "RGB"), dtype=np.uint8)
 
 
 def scaled(pixels: Pixels, size: int) -> Pixels:
@@ -249,7 +249,7 @@ def _opaque(image: Image.Image, reduction: int) -> Image.Image:
     """Puts the image on white and reduces it, band by band to avoid a large copy."""
     is_float = image.mode == "F"
     white = max(1.0, max(_finite(band).max() for band in _bands(image))) if is_float else 65535.0
-    parts = [_opaque_band(b, white).reduce(reduction) for b in _bands(image, reduction)]
+    parts = [_reduced(_opaque_band(b, white), reduction) for b in _bands(image, reduction)]
     if len(parts) == 1:
         return parts[0]
     made = Image.new(parts[0].mode, (parts[0].width, sum(part.height for part in parts)))
@@ -281,7 +281,17 @@ def _opaque_band(image: Image.Image, white: float) -> Image.Image:
         rgba = image.convert("RGBA")
         on_white = Image.new("RGBA", rgba.size, "white")
         return Image.alpha_composite(on_white, rgba).convert("RGB")
-    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+    return _in_mode(image, "L" if image.mode in ("1", "L") else "RGB")
+
+
+def _reduced(image: Image.Image, reduction: int) -> Image.Image:
+    """The image itself if there is nothing to reduce: Pillow would copy it."""
+    return image if reduction == 1 else image.reduce(reduction)
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    """The image itself if it is in that mode."""
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _finite(image: Image.Image) -> npt.NDArray[np.float64]:

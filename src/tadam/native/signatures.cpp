@@ -13,9 +13,11 @@
 #define NAME_MAYBE_OUT(name) " out?:" #name
 #define NAME_INT(name) " int:" #name
 #define NAME_REAL(name) " real:" #name
+#define NAME_BYTES(name) " bytes:" #name
 #define DESCRIBE(kernel)                                                     \
     text += #kernel " " + std::to_string(sizeof(kernel##_arguments)) +       \
-            ARGUMENTS_##kernel(NAME_IN, NAME_MAYBE_IN, NAME_OUT, NAME_MAYBE_OUT, NAME_INT, NAME_REAL) "\n";
+            ARGUMENTS_##kernel(NAME_IN, NAME_MAYBE_IN, NAME_OUT, NAME_MAYBE_OUT, NAME_INT, NAME_REAL, \
+                               NAME_BYTES) "\n";
 
 static std::string described() {
     std::string text;

@@ -8,6 +8,8 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,7 +20,7 @@ _CONV_SOURCE = "in:x in?:x_scale in?:x_shift int:x_tasks int:x_relu"
 _NORM_SOURCE = "in:x in:scale in:shift in?:side in?:side_scale in?:side_shift int:relu"
 
 #: Kind and name of each argument: `in` and `out` are float32 tensors on the CPU (with a question
-#: mark, None is allowed), `int` and `real` are numbers.
+#: mark, None is allowed), `bytes` is a uint8 array, `int` and `real` are numbers.
 KERNELS = {
     "packed_floats": "int:depth int:columns",
     "pack_weights": "in:weight out:packed int:depth int:columns int:turned int:threads",
@@ -40,9 +42,11 @@ KERNELS = {
     "pooled_norm": f"{_NORM_SOURCE} out:y {_POOL_SIZES}",
     "pooled_norm_backward": f"in:gradient {_NORM_SOURCE} out:out out:sums {_POOL_SIZES}",
     "combine": f"in:gradient in:x in:a in:b in:d out:out {_ROW_SIZES}",
+    "photo": "bytes:pixels in:weights in:mean in:std out:y int:height int:width int:size int:taps "
+    "int:planes",
 }
 
-Argument = Tensor | float | None
+Argument = Tensor | npt.NDArray[np.uint8] | float | None
 _FLOAT = torch.float32
 _NONE = type(None)
 #: Kind -> its ctypes type, and the Python types accepted besides a tensor.
@@ -51,6 +55,7 @@ _KINDS: dict[str, tuple[Any, tuple[type, ...]]] = {
     "out": (ctypes.c_void_p, ()),
     "in?": (ctypes.c_void_p, (_NONE,)),
     "out?": (ctypes.c_void_p, (_NONE,)),
+    "bytes": (ctypes.c_void_p, (np.ndarray,)),
     "int": (ctypes.c_int64, (int,)),
     "real": (ctypes.c_double, (int, float)),
 }
@@ -69,7 +74,8 @@ class Signature:
             {"_fields_": [(name, in_c) for name, (in_c, _) in types.items()]},
         )
         self._checks = [
-            (name, in_c is ctypes.c_void_p, plain) for name, (in_c, plain) in types.items()
+            (name, in_c is ctypes.c_void_p and np.ndarray not in plain, plain)
+            for name, (in_c, plain) in types.items()
         ]
 
     def __str__(self) -> str:
@@ -85,7 +91,11 @@ class Signature:
         values: list[float | None] = []
         for name, pointer, plain in self._checks:  # in hundreds of calls of a training step
             value = arguments[name]
-            if type(value) in plain:
+            if isinstance(value, np.ndarray):
+                if np.ndarray not in plain or value.dtype != np.uint8:
+                    raise self._wrong(name, value)
+                values.append(value.ctypes.data)
+            elif type(value) in plain:
                 values.append(value)  # type: ignore[arg-type]
             elif pointer and isinstance(value, Tensor) and value.dtype is _FLOAT and value.is_cpu:
                 values.append(value.data_ptr())
@@ -94,7 +104,9 @@ class Signature:
         return self._struct(*values)
 
     def _wrong(self, name: str, value: Argument) -> TypeError:
-        found = f"a {value.dtype} tensor" if isinstance(value, Tensor) else repr(value)
+        found = repr(value)
+        if isinstance(value, (Tensor, np.ndarray)):
+            found = f"a {value.dtype} tensor"
         return TypeError(f"{self.kernel}: {name} must be of kind {self.kinds[name]}, got {found}")
 
 

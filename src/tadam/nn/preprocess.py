@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from tadam.nn.fast.photos import prepared
 from tadam.nn.square import square
 
 
@@ -38,3 +41,16 @@ class Preprocess(nn.Module):
         mean, std = (v.flatten().repeat(self.image_size) for v in (self.pixel_mean, self.pixel_std))
         rows: Tensor = (x.flatten(2).to(mean.dtype) - mean) / std
         return rows.view(x.shape).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+
+    def photos(self, pixels: Sequence[npt.NDArray[np.uint8]], planes: bool) -> Tensor:
+        """The same for photos of one size, (H, W, C) each.
+
+        Args:
+            pixels: The photos.
+            planes: Whether each channel may lie by itself in memory, as onnxruntime wants them.
+        """
+        x = prepared(pixels, self.image_size, self.pixel_mean, self.pixel_std, planes)
+        if x is not None:
+            return x
+        stack = torch.from_numpy(np.stack(pixels)).to(self.pixel_mean.device)
+        return self(stack.permute(0, 3, 1, 2))  # type: ignore[no-any-return]

@@ -3,18 +3,21 @@
 import asyncio
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tadam.classify.embedded import Embedded
 from tadam.data.encoded import Encoded
 from tadam.errors import UserError
 from tadam.serve.arrivals import Incoming
 from tadam.serve.naming import photo_name
-from tadam.serve.prediction_queue import PhotoQueue
+from tadam.serve.prediction_queue import BatchShare, PhotoQueue
 from tadam.serve.problem import Refused
-from tadam.serve.taught import Taught
+from tadam.serve.taught import Reply, Taught
 
 #: A photo in a question may have this many bytes; a project takes larger ones.
 _MOST_BYTES = 64 * 2**20
+#: A batch -> who answered it, and the replies: the first request of a batch works out all of them.
+_replies: "WeakKeyDictionary[Embedded, tuple[Taught, list[Reply]]]" = WeakKeyDictionary()
 
 
 async def answered(
@@ -56,12 +59,10 @@ def answer_items(now: Taught, found: Embedded, names: list[str]) -> list[dict[st
     """An answer for each photo that could be read."""
     if not found.rows or now.classifier is None:
         return []
-    probabilities, strangeness = now.answers(found.z)
     labels = [str(name) for name in now.classifier.classes_.tolist()]
-    nearest = now.nearest(found.z)
     by_id = dict(zip(now.class_ids, labels, strict=True))
     items = []
-    for row, p, strange, near in zip(found.rows, probabilities, strangeness, nearest, strict=True):
+    for row, (p, strange, near) in zip(found.rows, _answers(now, found), strict=True):
         best = int(p.argmax())
         unknown = bool(strange > now.classifier.reject_threshold_)
         order = sorted(range(len(labels)), key=lambda k: -p[k])
@@ -83,6 +84,16 @@ def answer_items(now: Taught, found: Embedded, names: list[str]) -> list[dict[st
             }
         )
     return items
+
+
+def _answers(now: Taught, found: Embedded) -> list[Reply]:
+    """What the classifier says of each photo."""
+    if not isinstance(found, BatchShare):
+        return now.replies(found.z)
+    known = _replies.get(found.batch)
+    if known is None or known[0] is not now:
+        known = _replies[found.batch] = (now, now.replies(found.batch.z))
+    return [known[1][place] for place in found.places]
 
 
 def check_classifier(path: Path) -> str:

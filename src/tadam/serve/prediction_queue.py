@@ -32,6 +32,19 @@ class Waiting:
     future: "Future[Embedded]"
 
 
+@dataclass(frozen=True, eq=False)
+class BatchShare(Embedded):
+    """What one request gets of a batch.
+
+    Attributes:
+        batch: The whole of it.
+        places: Where this request's embeddings are in it.
+    """
+
+    batch: Embedded
+    places: list[int]
+
+
 class PhotoQueue(Protocol):
     """What embeds photos for many requests, here or elsewhere.
 
@@ -153,8 +166,9 @@ def refuse_if_full(waiting: int, new: int, most: int) -> None:
         )
 
 
-def _share(found: Embedded, start: int, count: int) -> Embedded:
-    """What one request gets of a batch: the rows from `start` on."""
+def _share(found: Embedded, start: int, count: int) -> BatchShare:
+    """The rows of a batch from `start` on."""
     places = [i for i, row in enumerate(found.rows) if start <= row < start + count]
     problems = {r - start: s for r, s in found.problems.items() if start <= r < start + count}
-    return Embedded([found.rows[i] - start for i in places], found.z[places], problems)
+    rows = [found.rows[i] - start for i in places]
+    return BatchShare(rows, found.z[places], problems, found, places)

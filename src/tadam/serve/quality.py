@@ -14,7 +14,7 @@ from tadam.classify.predictions import Prediction
 from tadam.classify.suggest import suggest
 from tadam.serve.live import LiveProject
 from tadam.serve.project import Photo
-from tadam.serve.taught import Taught
+from tadam.serve.taught import Taught, metric_answers
 
 #: Classes with fewer photos than this are called too few; photos that are suggested.
 _FEW, _SUGGESTED = 5, 20
@@ -72,7 +72,7 @@ def _suggestions(live: LiveProject, now: Taught, photos: Sequence[Photo]) -> lis
     known = live.embeddings()
     rest = [number for number in rest if number in known]
     z = np.stack([known[number] for number in rest])
-    probabilities, strangeness = now.answers(z)
+    probabilities, strangeness = metric_answers(now.classifier, z)
     predictions = [
         Prediction(str(n), "", p, float(s), False, row)
         for n, p, s, row in zip(rest, probabilities, strangeness, z, strict=True)

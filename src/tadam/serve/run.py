@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 import webbrowser
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,9 @@ from tadam.serve.serve_settings import ServeSettings
 _HEAD = 20.0
 #: Seconds for requests that are under way when the server is told to stop.
 _GRACE = 60
+#: Seconds after which the thread that speaks HTTP makes room for those that read photos, if they
+#: wait. With Python's 5 ms, each step of reading would wait for as long while answers go out.
+_SWITCH = 0.0005
 
 
 class PatientProtocol(H11Protocol):
@@ -76,6 +80,7 @@ def address(settings: ServeSettings, port: int) -> str:
 
 def configuration(app: FastAPI | str, **more: Any) -> uvicorn.Config:
     """How uvicorn is to run the app."""
+    sys.setswitchinterval(_SWITCH)
     return uvicorn.Config(
         app,
         http=PatientProtocol,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,26 @@ import torch
 from tadam.classify.check import doubtful_photos
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.embedded import Eyes
+from tadam.system.threads import few_threads
 
 #: An answer with less confidence than this is uncertain.
 UNCERTAIN = 0.7
 #: Labelled photos that are given as the reason for an answer.
 _NEAREST = 5
+
+
+class Reply(NamedTuple):
+    """What a classifier says of a new photo.
+
+    Attributes:
+        probabilities: (K,).
+        strangeness: 0 is typical, 1 the limit.
+        nearest: Labelled photos most like it: id, class and cosine, the most alike first.
+    """
+
+    probabilities: npt.NDArray[np.float32]
+    strangeness: float
+    nearest: list[tuple[int, int, float]]
 
 
 @dataclass(frozen=True)
@@ -56,32 +71,21 @@ class Taught:
     confusion: list[list[int]] = field(default_factory=list)
     odds: dict[int, float] = field(default_factory=dict)
 
-    def answers(
-        self, z: npt.NDArray[np.float32]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Probabilities (n, K) and strangeness (n,) of embeddings, (n, D)."""
+    def replies(self, z: npt.NDArray[np.float32]) -> list[Reply]:
+        """What the classifier says of embeddings, (n, D)."""
         assert self.classifier is not None
-        return metric_answers(self.classifier, z)
-
-    def nearest(self, z: npt.NDArray[np.float32]) -> list[list[tuple[int, int, float]]]:
-        """Labelled photos most like each embedding: id, class and cosine, the most alike first."""
-        assert self.classifier is not None
-        known = self._unit_support
-        y = _unit(self.classifier.standardised(z))
-        found = []
-        for alike in y @ known.T:
-            best = np.argsort(-alike, kind="stable")[:_NEAREST]
-            found.append(
-                [
-                    (
-                        self.support_ids[i],
-                        self.class_ids[self.classifier.support_labels_[i]],
-                        float(alike[i]),
-                    )
-                    for i in best
-                ]
-            )
-        return found
+        with few_threads(len(z)):
+            probabilities, strangeness = metric_answers(self.classifier, z)
+            y = torch.from_numpy(_unit(self.classifier.standardised(z)))
+            alike = (y @ torch.from_numpy(self._unit_support).T).numpy()
+        best = np.argsort(-alike, axis=1, kind="stable")[:, :_NEAREST]
+        labels = self.classifier.support_labels_
+        nearest = [
+            [(self.support_ids[i], self.class_ids[labels[i]], float(row[i])) for i in places]
+            for row, places in zip(alike, best.tolist(), strict=True)
+        ]
+        strange = strangeness.tolist()
+        return [Reply(*each) for each in zip(probabilities, strange, nearest, strict=True)]
 
     @property
     def _unit_support(self) -> npt.NDArray[np.float32]:

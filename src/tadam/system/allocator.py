@@ -14,6 +14,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's <malloc.h>
 
 #: Blocks of an image and its copies, from about a million pixels on.
 _IMAGE_BLOCK = 4 * 2**20
+#: What a thread may keep of what it has freed. With glibc's 128 KB, which a fixed threshold for
+#: blocks brings along, every 4 KB of every photo would cost a page fault.
+_KEPT = 4 * 2**20
 
 
 @functools.cache
@@ -30,7 +33,9 @@ def return_large_blocks() -> bool:
     Left alone, it raises its threshold with every image, and then every reading thread keeps what
     it has freed. Does nothing where `keep_large_blocks` was called.
     """
-    return not keep_large_blocks.cache_info().currsize and _set(_M_MMAP_THRESHOLD, _IMAGE_BLOCK)
+    if keep_large_blocks.cache_info().currsize:
+        return False
+    return _set(_M_MMAP_THRESHOLD, _IMAGE_BLOCK) and _set(_M_TRIM_THRESHOLD, _KEPT)
 
 
 def _set(parameter: int, value: int) -> bool:
