@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from serving import API, TOKEN, as_process, client, in_thread, png
@@ -20,9 +21,11 @@ from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.embedded import Embedded, Eyes
 from tadam.classify.reading import ImageSource
 from tadam.serve.classifier_app import classifier_app
-from tadam.serve.prediction_queue import BATCH, PredictionQueue
+from tadam.serve.predicting import answer_items
+from tadam.serve.prediction_queue import BATCH, BatchShare, PredictionQueue
 from tadam.serve.problem import Refused
 from tadam.serve.serve_settings import ServeSettings
+from tadam.serve.taught import Reply, Taught, from_file
 
 
 def probabilities(answer: dict[str, Any]) -> list[float]:
@@ -118,6 +121,34 @@ def test_a_batch_gives_each_request_its_own_and_a_full_queue_turns_the_next_away
     assert accepted.result(0).z.tolist() == [[5]]
     with pytest.raises(Refused, match="shutting down"):
         queue.submit(eyes, [5])  # type: ignore[arg-type, list-item]
+
+
+def test_one_look_at_a_batch_answers_all_its_requests_and_another_classifier_looks_again(
+    fitted: FewShotClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, replies = from_file(fitted, None), Taught.replies
+    looks: list[int] = []
+
+    def counted(taught: Taught, z: npt.NDArray[np.float32]) -> list[Reply]:
+        looks.append(len(z))
+        return replies(taught, z)
+
+    monkeypatch.setattr(Taught, "replies", counted)
+    z = fitted.support_embeddings_[[0, 9, 4, 6]]
+    batch = Embedded([0, 1, 2, 4], z, {3: "broken"})
+    for places in ([2], [0, 3], [1]):
+        rows, names = list(range(len(places))), [f"{i}.png" for i in places]
+        share = BatchShare(rows, z[places], {}, batch, places)
+        alone = answer_items(now, Embedded(rows, z[places], {}), names)
+        together = answer_items(now, share, names)
+        assert [a["name"] for a in together] == names
+        for one, other in zip(together, alone, strict=True):
+            assert [n["id"] for n in one["nearest"]] == [n["id"] for n in other["nearest"]]
+            assert probabilities(one) == pytest.approx(probabilities(other), abs=1e-6)
+            assert one["strangeness"] == pytest.approx(other["strangeness"], abs=1e-5)
+    assert looks == [1, 4, 2, 1]  # alone, the batch, alone, alone
+    answer_items(from_file(fitted, None), share, names)
+    assert looks[-1] == 4
 
 
 class ShutEyes:
