@@ -24,6 +24,7 @@ from tadam.serve.classifier_app import classifier_app
 from tadam.serve.predicting import answer_items
 from tadam.serve.prediction_queue import BATCH, BatchShare, PredictionQueue
 from tadam.serve.problem import Refused
+from tadam.serve.run import PatientProtocol
 from tadam.serve.serve_settings import ServeSettings
 from tadam.serve.taught import Reply, Taught, from_file
 
@@ -121,6 +122,41 @@ def test_a_batch_gives_each_request_its_own_and_a_full_queue_turns_the_next_away
     assert accepted.result(0).z.tolist() == [[5]]
     with pytest.raises(Refused, match="shutting down"):
         queue.submit(eyes, [5])  # type: ignore[arg-type, list-item]
+
+
+def test_whoever_comes_first_waits_for_nobody_and_the_next_go_together() -> None:
+    queue, eyes = PredictionQueue(most=40, gather=600.0, threads=1), Stubborn()
+    first = queue.submit(eyes, [1])  # type: ignore[arg-type, list-item]
+    while queue.length:
+        time.sleep(0.001)
+    rest = [queue.submit(eyes, [2] * 8) for _ in range(2)]  # type: ignore[arg-type, list-item]
+    while queue.length:  # a full batch waits for no more
+        time.sleep(0.001)
+    eyes.open.set()
+    assert first.result(30).z.tolist() == [[1]]
+    assert [len(future.result(30).z) for future in rest] == [8, 8]
+    assert sorted(eyes.batches) == [1, 16]
+    queue.close()
+
+
+def test_answers_are_sent_without_waiting_for_the_client_to_confirm_the_first_half(
+    classifier_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nagle_is_off: list[int] = []
+    made = PatientProtocol.connection_made
+
+    def watched(protocol: PatientProtocol, transport: Any) -> None:
+        option = (socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        nagle_is_off.append(transport.get_extra_info("socket").getsockopt(*option))
+        made(protocol, transport)
+
+    monkeypatch.setattr(PatientProtocol, "connection_made", watched)
+    settings = ServeSettings(port=0, token=TOKEN)
+    app = classifier_app(settings, classifier_file)
+    with in_thread(app, settings) as where, client(where) as web:
+        assert web.get(f"{API}/health").status_code == 200
+    assert nagle_is_off
+    assert all(nagle_is_off)
 
 
 def test_one_look_at_a_batch_answers_all_its_requests_and_another_classifier_looks_again(

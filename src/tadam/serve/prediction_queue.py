@@ -1,7 +1,8 @@
 """Photos that wait to be embedded: gathered from all requests for a few milliseconds, in batches.
 
 The queue is bounded; whoever comes when it is full is turned away at once. Two batches are under
-way at a time, so that no core waits for the last photo of one.
+way at a time, so that no core waits for the last photo of one. Whoever comes when there are none
+waits for nobody.
 """
 
 import threading
@@ -71,7 +72,7 @@ class PredictionQueue:
 
     Args:
         most: Photos that may wait.
-        gather: Seconds to wait for more before a batch starts.
+        gather: Seconds to wait for more before a batch starts while another is under way.
         threads: Threads that read and embed; None for one on every core that PyTorch may use.
 
     Attributes:
@@ -86,7 +87,7 @@ class PredictionQueue:
         self.batches = self.photos = 0
         self._waiting: deque[Waiting] = deque()
         self._change = threading.Condition()
-        self._closed = False
+        self._closed, self._busy = False, 0
         self._lanes = [threading.Thread(target=self._work, daemon=True) for _ in range(_LANES)]
         for lane in self._lanes:
             lane.start()
@@ -120,7 +121,9 @@ class PredictionQueue:
             self.pool.shutdown()
 
     def _work(self) -> None:
-        while batch := self._next():
+        done = 0
+        while batch := self._next(done):
+            done = 1
             images = [image for waiting in batch for image in waiting.images]
             self.batches, self.photos = self.batches + 1, self.photos + len(images)
             try:
@@ -134,12 +137,17 @@ class PredictionQueue:
                 waiting.future.set_result(_share(found, start, len(waiting.images)))
                 start += len(waiting.images)
 
-    def _next(self) -> list[Waiting]:
-        """The next batch: requests for one network, in order; nothing once all is done."""
+    def _next(self, done: int = 0) -> list[Waiting]:
+        """The next batch: requests for one network, in order; nothing once all is done.
+
+        Args:
+            done: How many batches this lane has just finished.
+        """
         with self._change:
+            self._busy -= done
             self._change.wait_for(lambda: self._waiting or self._closed)
             end = time.monotonic() + self._gather
-            while self._waiting and self._ready() < BATCH and not self._closed:
+            while self._busy and self._waiting and self._ready() < BATCH and not self._closed:
                 left = end - time.monotonic()
                 if left <= 0 or not self._change.wait(left):
                     break
@@ -149,6 +157,7 @@ class PredictionQueue:
                 if batch and count > BATCH:
                     break
                 batch.append(self._waiting.popleft())
+            self._busy += bool(batch)
         return batch if batch or self._closed else self._next()
 
     def _ready(self) -> int:

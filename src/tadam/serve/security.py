@@ -9,7 +9,7 @@ from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 
 from tadam.serve.problem import Refused, problem
@@ -37,6 +37,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(self), microphone=(), geolocation=()",
 }
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -60,9 +61,9 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
+                own = {name for name, _ in message["headers"]}
+                more = (header for header in _RAW_HEADERS if header[0] not in own)
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         try:
