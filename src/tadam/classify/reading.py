@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,8 @@ READ_AT_ONCE, _PIXELS_AT_ONCE = 64, 2**18
 #: Images of one size are scaled together, up to this many pixels held as floats.
 _BLOCK_PIXELS = 2**22
 _MOST_THREADS = 8
-#: A thread that also runs the network takes this many images at a time, to share the work evenly.
+#: A thread that also runs the network reads this many images, then runs it on them one by one: its
+#: weights stay in the cache. With more, the threads would share the work less evenly.
 _RUN_AT_ONCE = 4
 
 #: What a user may give as one image.
@@ -153,8 +154,8 @@ class Prepared:
     keep: Callable[[Tensor], None] | None = None
 
 
-#: Number of images in a block, and the result: an error if one of them is broken.
-_Outcome = tuple[int, Prepared | UserError]
+#: Images in a block, what became of those that can be read, and what is wrong with the others.
+_Outcome = tuple[int, list[Prepared], list[UserError]]
 
 
 @dataclass(frozen=True)
@@ -198,18 +199,20 @@ class Reader:
         threads = torch.get_num_threads()
         size = threads if self.network else min(os.cpu_count() or 1, _MOST_THREADS)
         pool = self.pool or reading_threads(size)
-        at_once = _RUN_AT_ONCE if self.network else READ_AT_ONCE
+        blocks = [(run.start, images[run.start : run.stop]) for run in _runs(images, READ_AT_ONCE)]
+        if self.network:
+            share = max(1, min(_RUN_AT_ONCE, -(-len(images) // size)))
+            blocks = [(i, images[i : i + share]) for i in range(0, len(images), share)]
         try:
             waiting: list[Prepared] = []
             done = 0
-            for count, block in _in_order(pool, self._prepare, _blocks(images, at_once)):
+            for count, parts, errors in _in_order(pool, self._prepare, blocks):
                 done += count
-                if isinstance(block, UserError):
-                    if problems is None:
-                        raise block
-                    problems.append(str(block))
-                else:
-                    waiting.append(block)
+                if errors and problems is None:
+                    raise errors[0]
+                if problems is not None:
+                    problems += map(str, errors)
+                waiting += parts
                 if waiting and (done == len(images) or sum(len(w.rows) for w in waiting) >= most):
                     yield _joined(waiting)
                     waiting = []
@@ -224,22 +227,21 @@ class Reader:
 
     @torch.inference_mode()
     def _prepare(self, first: int, block: Sequence[ImageSource]) -> _Outcome:
-        """Images of one size, or a single one; with several, all of them are arrays."""
-        try:
-            pixels = [
-                read(source, first + i, self.size, self.channels) for i, source in enumerate(block)
-            ]
-        except UserError as error:
-            return len(block), error
-        with taken(scaling_cost(len(pixels) * pixels[0].shape[0] * pixels[0].shape[1])):
-            x = self.preprocess.photos(pixels, planes=self.network is not None)
-            small = [self.thumbnail(p) for p in pixels] if self.thumbnail else []
-        return len(block), Prepared(
-            list(range(first, first + len(block))),
-            self.network(x) if self.network else x,
-            small,
-            embedded=self.network is not None,
-        )
+        parts: list[Prepared] = []
+        errors: list[UserError] = []
+        for run in _runs(block, READ_AT_ONCE):
+            try:
+                pixels = [read(block[i], first + i, self.size, self.channels) for i in run]
+            except UserError as error:
+                errors.append(error)
+                continue
+            with taken(scaling_cost(len(pixels) * pixels[0].shape[0] * pixels[0].shape[1])):
+                x = self.preprocess.photos(pixels, planes=self.network is not None)
+                small = [self.thumbnail(p) for p in pixels] if self.thumbnail else []
+            parts.append(Prepared([first + i for i in run], x, small))
+        if self.network:
+            parts = [replace(part, x=self.network(part.x), embedded=True) for part in parts]
+        return len(block), parts, errors
 
 
 def reading_threads(size: int) -> ThreadPoolExecutor:
@@ -247,10 +249,8 @@ def reading_threads(size: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(size, initializer=partial(torch.set_num_threads, 1))
 
 
-def _blocks(
-    images: Sequence[ImageSource], at_once: int
-) -> Iterator[tuple[int, Sequence[ImageSource]]]:
-    """Number of the first image, and neighbours that can be scaled together, `at_once` at most."""
+def _runs(images: Sequence[ImageSource], at_once: int) -> Iterator[range]:
+    """Neighbours that can be scaled together: arrays of one size, `at_once` at most; or one."""
     start = 0
     while start < len(images):
         first, stop = images[start], start + 1
@@ -258,7 +258,7 @@ def _blocks(
             most = min(at_once, max(1, _BLOCK_PIXELS // (first.shape[0] * first.shape[1])))
             while stop < min(start + most, len(images)) and _alike(first, images[stop]):
                 stop += 1
-        yield start, images[start:stop]
+        yield range(start, stop)
         start = stop
 
 
