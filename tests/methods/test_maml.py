@@ -130,6 +130,9 @@ def one_by_one(model: Maml, support: Tensor, labels: Tensor, query: Tensor) -> T
     answers = []
     for x, y, q in zip(support, labels, query, strict=True):
         weights: dict[str, Tensor] = dict(network.named_parameters())
+        if model.shared_head:
+            start = model.weights(2)
+            weights |= {"1.weight": start["head.weight"], "1.bias": start["head.bias"]}
         for _ in range(2):
             with plain_autograd():
                 loss = F.cross_entropy(functional_call(network, weights, (x,)), y)
@@ -140,11 +143,22 @@ def one_by_one(model: Maml, support: Tensor, labels: Tensor, query: Tensor) -> T
     return torch.stack(answers)
 
 
-def test_all_tasks_at_once_are_answered_as_each_alone_with_and_without_gradients() -> None:
-    model = conv_maml().train()
+@pytest.mark.parametrize("shared_head", [False, True])
+def test_all_tasks_at_once_are_answered_as_each_alone_with_and_without_gradients(
+    shared_head: bool,
+) -> None:
+    model = conv_maml(shared_head=shared_head).train()
     support, labels, query = episode(tasks=3)
     expected = one_by_one(model, support, labels, query)
-    torch.testing.assert_close(model(support, labels, query, 2), expected)
+    found = model(support, labels, query, 2)
+    torch.testing.assert_close(found, expected)
+    parameters = list(model.parameters())
+    for mine, other in zip(
+        torch.autograd.grad(found.square().sum(), parameters),
+        torch.autograd.grad(expected.square().sum(), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, other)
     model.eval()
     assert model.needs_gradients
     for context in (torch.enable_grad(), torch.no_grad()):

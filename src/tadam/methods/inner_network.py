@@ -22,7 +22,8 @@ from tadam.nn.composed_norm import compose_norms, normalised_by_first
 
 #: A network's parameters, or batch norm's statistics, by name.
 Named = dict[str, Tensor]
-_HEAD = ("head.weight", "head.bias")
+#: The names of the head's weights.
+HEAD = ("head.weight", "head.bias")
 #: Images that an adapted network answers at once, each in the company of the support set.
 _AT_ONCE = 16
 
@@ -76,7 +77,7 @@ class InnerNetwork(WithBackbone):
         head: tuple[Tensor, Tensor] = (self.head.weight, self.head.bias)
         if self.shared_head:
             head = (head[0].expand(way, -1), head[1].expand(way))
-        return named | dict(zip(_HEAD, head, strict=True))
+        return named | dict(zip(HEAD, head, strict=True))
 
     def norm_statistics(self) -> Named:
         """Batch norm's buffers; none if it only uses the batch's own statistics."""
@@ -103,9 +104,9 @@ class InnerNetwork(WithBackbone):
             Logits, (N, K), and the statistics after the pass.
         """
         own = {name: buffer.clone() for name, buffer in statistics.items()}
-        of_backbone = {name: value for name, value in weights.items() if name not in _HEAD}
+        of_backbone = {name: value for name, value in weights.items() if name not in HEAD}
         z = functional_call(self.backbone, of_backbone | own, (x,))
-        return F.linear(z, *(weights[name] for name in _HEAD)), own
+        return F.linear(z, *(weights[name] for name in HEAD)), own
 
     def query_logits(
         self, weights: Named, statistics: Named, support: Tensor, query: Tensor

@@ -17,11 +17,13 @@ What the paper leaves open, or we do differently:
 - They clip each number of a meta-gradient to +-10 on mini-ImageNet; recipes limit its norm to 10.
 - `shared_head` starts every class from the same row, so that the order of classes cannot matter and
   any number of classes can be told apart (Ye and Chao, 2022, How to train your MAML). Equal rows
-  send no gradient into the network, so the first inner step changes nothing but the head.
+  send no gradient into the network, so the first inner step changes nothing but the head, and
+  only the head's gradient is computed.
 - Without `batch_statistics`, training also keeps running statistics, of support and query passes
   and the mean over tasks, and at test these normalise everything.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -33,7 +35,7 @@ from torch.func import grad, vmap
 from tadam.config import Config, MethodConfig
 from tadam.config.checks import require
 from tadam.methods.base import InputSpec
-from tadam.methods.inner_network import InnerNetwork, Named
+from tadam.methods.inner_network import HEAD, InnerNetwork, Named
 from tadam.methods.with_backbone import installed_backbone
 from tadam.nn.backbone import Backbone
 from tadam.nn.composed_norm import compose_norms
@@ -117,16 +119,28 @@ class Maml(InnerNetwork):
             labels: (N,).
         """
         settings = self.settings
-        for _ in range(settings.inner_steps if self.training else settings.test_steps):
+        for step in range(settings.inner_steps if self.training else settings.test_steps):
             at = weights
             if settings.first_order:  # gradients at constants are constants
                 at = {name: weight.detach() for name, weight in weights.items()}
-            gradients, statistics = grad(self.loss, has_aux=True)(at, statistics, x, labels)
-            weights = {
-                name: weight - settings.inner_rate * gradients[name]
-                for name, weight in weights.items()
+            moving = HEAD if settings.shared_head and step == 0 else at
+            gradients, statistics = self._gradients(at, moving, statistics, x, labels)
+            weights = weights | {
+                name: weights[name] - settings.inner_rate * gradient
+                for name, gradient in gradients.items()
             }
         return weights, statistics
+
+    def _gradients(
+        self, at: Named, moving: Iterable[str], statistics: Named, x: Tensor, labels: Tensor
+    ) -> tuple[Named, Named]:
+        """Those of the support loss for some weights, and the statistics; see `adapt`."""
+
+        def loss(some: Named) -> tuple[Tensor, Named]:
+            return self.loss(at | some, statistics, x, labels)
+
+        found: tuple[Named, Named] = grad(loss, has_aux=True)({name: at[name] for name in moving})
+        return found
 
     def keep(self, statistics: Named) -> None:
         """Running statistics become the mean over tasks."""

@@ -81,7 +81,8 @@ class Cell:
     def folder(self, seed: int) -> str:
         """The run's name, with the training way unless it is that of the test tasks."""
         way = f"-{self.train_way}way" if self.train_way != 5 else ""
-        shot = f"-{self.shot}shot" if not self.row.endswith("shot") else ""  # as Omniglot's do
+        named = self.row == f"{self.shot}shot"  # as Omniglot's rows are
+        shot = "" if named else f"-{self.shot}shot"
         return f"{self.row}{way}{shot}-seed{seed}"
 
 
