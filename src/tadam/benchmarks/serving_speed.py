@@ -29,6 +29,8 @@ from tadam.errors import RunFailed, UserError
 _CLIENTS = (1, 8, 64)
 #: Different photos, and their sides in pixels.
 _PHOTOS, _SIZE = 16, (640, 480)
+#: Seconds of a turn, at least: with 64 clients, filling and emptying the queue takes half a second.
+_TURN = 4.0
 #: Requests after which memory has settled.
 _WARM = 200
 #: Variables that bound the threads of one server and not those of the other.
@@ -132,7 +134,7 @@ def measure(rounds: int, seconds: float, requests: int) -> list[Measurement]:
 
     Args:
         rounds: Turns of each server with each number of clients.
-        seconds: Length of a turn.
+        seconds: Length of a turn; at least `_TURN` is taken.
         requests: Requests over which memory is watched.
     """
     content = photos(_PHOTOS)
@@ -150,7 +152,7 @@ def measure(rounds: int, seconds: float, requests: int) -> list[Measurement]:
             started("tadam.benchmarks.bare_server", str(exported)) as (_, bare),
         ):
             found = [m for clients in _CLIENTS for m in _compared(
-                ours, bare, bodies, clients, rounds, seconds
+                ours, bare, bodies, clients, rounds, max(seconds, _TURN)
             )]  # fmt: skip
             return [*found, *_memory(process, ours, bodies, requests)]
 

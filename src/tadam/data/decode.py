@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from tadam.data.decode_memory import (
     LARGE_PIXELS,
@@ -48,6 +48,9 @@ warnings.filterwarnings("ignore", module=r"PIL\.")
 silence_libtiff()
 #: Pixels whose colours are converted at a time, to keep temporary copies small.
 _BAND_PIXELS = 2**20
+#: Pillow decodes this many bytes of a file at a stretch. Between stretches the thread competes for
+#: Python's lock, so those of a usual photo are one.
+_STRETCH = 2**21
 #: Images read at a time; all are decoded before the next are read.
 _BATCH = 256
 _SIXTEEN_BIT_MODES = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
@@ -165,6 +168,8 @@ def _decoded(
         length = _check_file(source) if isinstance(source, Path) else source.getbuffer().nbytes
         with taken(opening_cost(length)):
             image = _opened(source, name)
+            if isinstance(image, ImageFile.ImageFile):
+                image.decodermaxblock = _STRETCH
             try:
                 cost = _cost(image, name, size, length)
             except BaseException:

@@ -23,6 +23,8 @@ _GRACE = 60
 #: Seconds after which the thread that speaks HTTP makes room for those that read photos, if they
 #: wait. With Python's 5 ms, each step of reading would wait for as long while answers go out.
 _SWITCH = 0.0005
+#: New objects after which Python looks for cycles among them. A request makes hundreds.
+_NEW_OBJECTS = 20_000
 
 
 class PatientProtocol(H11Protocol):
@@ -115,6 +117,7 @@ def serve_app(
     sock = bound_socket(settings)
     try:
         server = StudioServer(configuration(make()))
+        gc.set_threshold(_NEW_OBJECTS)
         gc.freeze()  # what is loaded stays: collections need not walk through it
         where = address(settings, sock.getsockname()[1])
         sock.listen(2048)
