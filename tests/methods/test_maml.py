@@ -14,6 +14,7 @@ from torch.func import functional_call
 from tadam.config import Config
 from tadam.errors import UserError
 from tadam.methods.base import InputSpec, build_model
+from tadam.methods.inner_network import InnerNetwork
 from tadam.methods.maml import Maml, MamlConfig
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.conv4 import Conv4
@@ -166,6 +167,21 @@ def test_all_tasks_at_once_are_answered_as_each_alone_with_and_without_gradients
             found = model(support, labels, query, 2)
         assert not found.requires_grad
         torch.testing.assert_close(found, expected.detach())
+
+
+@pytest.mark.parametrize("first_order", [False, True])
+def test_one_step_from_a_shared_head_needs_no_gradient_of_the_network(first_order: bool) -> None:
+    model = conv_maml(shared_head=True, first_order=first_order).train()
+    model.settings = replace(model.settings, inner_steps=1, test_steps=1)
+    parameters = list(model.parameters())
+    general = InnerNetwork.forward(model, *episode(), 2)
+    expected = torch.autograd.grad(general.square().sum(), parameters)
+    found = model(*episode(), 2)
+    torch.testing.assert_close(found, general)
+    gradients = torch.autograd.grad(found.square().sum(), parameters)
+    for mine, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(mine, other)
+    torch.testing.assert_close(model.eval()(*episode(), 2), general.detach())
 
 
 def test_test_steps_are_those_of_evaluation() -> None:

@@ -18,7 +18,8 @@ What the paper leaves open, or we do differently:
 - `shared_head` starts every class from the same row, so that the order of classes cannot matter and
   any number of classes can be told apart (Ye and Chao, 2022, How to train your MAML). Equal rows
   send no gradient into the network, so the first inner step changes nothing but the head, and
-  only the head's gradient is computed.
+  only the head's gradient is computed. If there is no second step, the network is the same for
+  all tasks, and its fused steps serve.
 - Without `batch_statistics`, training also keeps running statistics, of support and query passes
   and the mean over tasks, and at test these normalise everything.
 """
@@ -29,14 +30,16 @@ from functools import partial
 from typing import Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.func import grad, vmap
 
 from tadam.config import Config, MethodConfig
 from tadam.config.checks import require
-from tadam.methods.base import InputSpec
+from tadam.methods.base import InputSpec, check_episode
 from tadam.methods.inner_network import HEAD, InnerNetwork, Named
 from tadam.methods.with_backbone import installed_backbone
+from tadam.metric import one_hot
 from tadam.nn.backbone import Backbone
 from tadam.nn.composed_norm import compose_norms
 from tadam.nn.norm import use_batch_statistics
@@ -95,6 +98,31 @@ class Maml(InnerNetwork):
     def sees_queries_together(self) -> bool:
         """Batch statistics are those of all queries of a task."""
         return self.settings.batch_statistics
+
+    def forward(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
+        """Logits (T, Q, K); see `InnerNetwork.forward`."""
+        settings = self.settings
+        steps = settings.inner_steps if self.training else settings.test_steps
+        if steps > 1 or not settings.shared_head or not settings.batch_statistics:
+            return super().forward(support, labels, query, way)
+        check_episode(support, labels, query, way)
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            tasks = zip(support, labels, query, strict=True)
+            return torch.stack([self._one_step(*task, way) for task in tasks])
+
+    def _one_step(self, support: Tensor, labels: Tensor, query: Tensor, way: int) -> Tensor:
+        """Logits of one task, (Q, K), after one step from a shared head: see the head of this file.
+
+        All classes are as probable before it, so the gradient of row k is the mean over the support
+        set of (1 / K - 1[y_i = k]) z_i.
+        """
+        z, z_query = (self.backbone(self.backbone.preprocess(x)) for x in (support, query))
+        if self.settings.first_order:
+            z = z.detach()
+        share = self.settings.inner_rate / len(z)
+        towards = one_hot(labels, way, z.dtype) - 1 / way  # (N, K)
+        weight = self.head.weight + share * towards.T @ z
+        return F.linear(z_query, weight, self.head.bias + share * towards.sum(dim=0))
 
     def learnt(self, x: Tensor, labels: Tensor, way: int) -> tuple[Named, Named]:
         """Weights after the inner steps; see `InnerNetwork.learnt`."""
