@@ -14,7 +14,6 @@ from torch.func import functional_call
 from tadam.config import Config
 from tadam.errors import UserError
 from tadam.methods.base import InputSpec, build_model
-from tadam.methods.inner_network import InnerNetwork
 from tadam.methods.maml import Maml, MamlConfig
 from tadam.nn.backbone import Backbone
 from tadam.nn.backbones.conv4 import Conv4
@@ -174,7 +173,8 @@ def test_one_step_from_a_shared_head_needs_no_gradient_of_the_network(first_orde
     model = conv_maml(shared_head=True, first_order=first_order).train()
     model.settings = replace(model.settings, inner_steps=1, test_steps=1)
     parameters = list(model.parameters())
-    general = InnerNetwork.forward(model, *episode(), 2)
+    with plain_autograd():
+        general = model(*episode(), 2)
     expected = torch.autograd.grad(general.square().sum(), parameters)
     found = model(*episode(), 2)
     torch.testing.assert_close(found, general)
@@ -182,6 +182,36 @@ def test_one_step_from_a_shared_head_needs_no_gradient_of_the_network(first_orde
     for mine, other in zip(gradients, expected, strict=True):
         torch.testing.assert_close(mine, other)
     torch.testing.assert_close(model.eval()(*episode(), 2), general.detach())
+
+
+def test_one_step_by_the_kernels_answers_as_in_plain_pytorch() -> None:
+    torch.manual_seed(0)
+    settings = MamlConfig(inner_rate=0.3, inner_steps=1, test_steps=1, shared_head=True)
+    model = Maml(Conv4(3, 8, "flat", "relu", 16), 2, settings).train()
+    dice = torch.Generator().manual_seed(1)
+    support, query = (torch.rand(2, n, 3, 16, 16, generator=dice) * 255 for n in (3, 4))
+    labels = torch.tensor([[0, 1, 0]] * 2)
+    parameters = list(model.parameters())
+    found = model(support, labels, query, 2)
+    with plain_autograd():
+        expected = model(support, labels, query, 2)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+    pairs = [torch.autograd.grad(one.square().sum(), parameters) for one in (found, expected)]
+    for mine, other in zip(*pairs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-2, atol=1e-2 * other.abs().max().item())
+
+
+def test_one_step_from_a_shared_head_is_a_prototype_by_dot_product() -> None:
+    model = conv_maml(shared_head=True).eval()
+    model.settings = replace(model.settings, test_steps=1)
+    support, _, query = episode(tasks=1)
+    labels = torch.tensor([[0, 1, 0, 1]])
+    support = torch.cat([support, query[:, :1]], dim=1)
+    z, z_query = (model.backbone(model.backbone.preprocess(x[0])) for x in (support, query))
+    prototypes = torch.stack([z[labels[0] == k].mean(dim=0) for k in range(2)])
+    scores = 0.3 / 2 * z_query @ prototypes.T  # the inner rate, shared by two classes
+    found = model(support, labels, query, 2)[0]
+    torch.testing.assert_close(found - found[:, :1], (scores - scores[:, :1]).detach())
 
 
 def test_test_steps_are_those_of_evaluation() -> None:

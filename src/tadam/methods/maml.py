@@ -19,7 +19,8 @@ What the paper leaves open, or we do differently:
   any number of classes can be told apart (Ye and Chao, 2022, How to train your MAML). Equal rows
   send no gradient into the network, so the first inner step changes nothing but the head, and
   only the head's gradient is computed. If there is no second step, the network is the same for
-  all tasks, and its fused steps serve.
+  all tasks, and its fused steps serve. With equal shots such a model compares a query with the
+  classes' mean embeddings by dot product: the initial head adds the same to all logits.
 - Without `batch_statistics`, training also keeps running statistics, of support and query passes
   and the mean over tasks, and at test these normalise everything.
 """
@@ -42,6 +43,7 @@ from tadam.methods.with_backbone import installed_backbone
 from tadam.metric import one_hot
 from tadam.nn.backbone import Backbone
 from tadam.nn.composed_norm import compose_norms
+from tadam.nn.fast.switch import plain_wanted
 from tadam.nn.norm import use_batch_statistics
 from tadam.registry import METHODS
 
@@ -103,7 +105,8 @@ class Maml(InnerNetwork):
         """Logits (T, Q, K); see `InnerNetwork.forward`."""
         settings = self.settings
         steps = settings.inner_steps if self.training else settings.test_steps
-        if steps > 1 or not settings.shared_head or not settings.batch_statistics:
+        general = steps > 1 or not settings.shared_head or not settings.batch_statistics
+        if general or plain_wanted():
             return super().forward(support, labels, query, way)
         check_episode(support, labels, query, way)
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
