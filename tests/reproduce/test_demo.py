@@ -10,7 +10,8 @@ from rich.console import Console
 
 import tadam.evaluation.tasks
 import tadam.reproduce.demo
-from tadam.reproduce.demo import run_demo
+from tadam.recipes import load_recipe
+from tadam.reproduce.demo import CONTESTANTS, run_demo
 
 TINY = (
     "backbone.width=1",
@@ -44,7 +45,7 @@ def test_the_table_has_its_rows_for_both_kinds_of_task(finished: tuple[Path, str
         "Raw pixels, nearest class mean",
         "Prototypical Network, no scaling",
         "Prototypical Network, scaled",
-        "TADAM as in the paper",
+        "TADAM, the paper's mean",
         "TADAM with moments",
     ]
     for row in rows:
@@ -59,6 +60,12 @@ def test_the_table_has_its_rows_for_both_kinds_of_task(finished: tuple[Path, str
     assert f"{100 * other['difference']:+.2f} ± {100 * other['difference_ci95']:.2f}" in text
 
 
+def test_the_row_of_the_papers_mean_conditions_as_the_paper_does() -> None:
+    row = next(c for c in CONTESTANTS if "the paper's mean" in c.name)
+    config = load_recipe("shapes").with_settings(row.settings)
+    assert config.conditioning == load_recipe("paper-fc100-5shot").conditioning
+
+
 def test_it_says_what_conditioning_does(finished: tuple[Path, str]) -> None:
     assert "TADAM with moments, tasks within a family: " in finished[1]
 
@@ -70,7 +77,7 @@ def test_a_second_demo_trains_nothing_again(finished: tuple[Path, str]) -> None:
 def test_the_report_is_one_file_with_every_part(finished: tuple[Path, str]) -> None:
     html = (finished[0] / "report.html").read_text()
     for heading in (
-        "Each idea, added in turn",
+        "The rows, side by side",
         "When all classes of a task are of one kind",
         "The same images under two tasks",
         "One task",

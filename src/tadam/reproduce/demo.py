@@ -51,13 +51,14 @@ CONTESTANTS = (
     ),
     Contestant("Prototypical Network, scaled", "scaled", _PLAIN),
     Contestant(
-        "TADAM as in the paper",
+        "TADAM, the paper's mean",
         "paper",
         (
             "conditioning.layers=all",
             "conditioning.representation=mean",
             "conditioning.standardise=false",
             "conditioning.base=false",
+            "conditioning.dropout=0",
             "auxiliary.enabled=true",
         ),
     ),
