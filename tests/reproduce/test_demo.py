@@ -9,8 +9,11 @@ import pytest
 from rich.console import Console
 
 import tadam.evaluation.tasks
-import tadam.reproduce.demo
+from command_line import CommandLine, assert_one_sentence
+from tadam.config import Config
+from tadam.errors import UserError
 from tadam.recipes import load_recipe
+from tadam.reproduce import demo
 from tadam.reproduce.demo import CONTESTANTS, run_demo
 
 TINY = (
@@ -28,7 +31,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo") / "out"
     console = Console(record=True, width=100, quiet=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tadam.reproduce.demo, "TEST_TASKS", 3)
+        patch.setattr(demo, "TEST_TASKS", 3)
         patch.setattr(tadam.evaluation.tasks, "_TRAINING_TASKS", 3)
         run_demo(folder, console, TINY)
         weights = (folder / "tadam" / "last.safetensors").stat().st_mtime_ns
@@ -62,8 +65,30 @@ def test_the_table_has_its_rows_for_both_kinds_of_task(finished: tuple[Path, str
 
 def test_the_row_of_the_papers_mean_conditions_as_the_paper_does() -> None:
     row = next(c for c in CONTESTANTS if "the paper's mean" in c.name)
-    config = load_recipe("shapes").with_settings(row.settings)
+    config = load_recipe("shapes").with_settings([*row.settings])
     assert config.conditioning == load_recipe("paper-fc100-5shot").conditioning
+
+
+def test_the_seed_is_that_of_every_training_run_and_of_the_folder(
+    tadam: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+
+    def train(config: Config, folder: Path, **_: object) -> None:
+        trained.append((config.run.seed, str(folder)))
+        raise UserError("no further")
+
+    monkeypatch.setattr(demo, "TEST_TASKS", 2)
+    monkeypatch.setattr(demo, "train", train)
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--seed", "3"], ["--seed", "3", "--out", "mine"]):
+        assert_one_sentence(tadam("demo", *options), "no further")
+    assert trained == [
+        (0, "runs/demo/prototypical"),
+        (3, "runs/demo-seed3/prototypical"),
+        (3, "mine/prototypical"),
+    ]
+    assert_one_sentence(tadam("demo", "--out", "mine"), "run.seed: 0 != 3", "another --out")
 
 
 def test_it_says_what_conditioning_does(finished: tuple[Path, str]) -> None:

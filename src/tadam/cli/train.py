@@ -16,14 +16,19 @@ _SOON_SEEN = 50
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where runs and report go.")] = Path(
-        "runs/demo"
-    ),
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where runs and report go; runs/demo by default, or -seedN."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the training; tests keep theirs.")
+    ] = 0,
 ) -> None:
     """Train and measure TADAM on the built-in benchmark, with a report to look at."""
     from tadam.reproduce.demo import run_demo
 
-    run_demo(folder, out)
+    folder = folder or Path("runs") / (f"demo-seed{seed}" if seed else "demo")
+    run_demo(folder, out, (f"run.seed={seed}",))
 
 
 def train(

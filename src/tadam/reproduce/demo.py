@@ -85,7 +85,7 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         settings: Changes to every model's recipe.
     """
     started = time.monotonic()
-    recipe = load_recipe("shapes")
+    recipe = load_recipe("shapes").with_settings([*settings])
     check_folder(folder, recipe, resume=True, marker=MARKER)
     with console.status("drawing the benchmark (only the first time) ..."):
         stores = load_splits(recipe.data)
