@@ -116,16 +116,46 @@ def test_files_say_who_sees_the_queries_together(tmp_path: Path) -> None:
     assert "![table1](table1.png)" in page
 
 
+def test_changes_need_only_suit_the_rows_asked_for() -> None:
+    """Meta-LSTM, the table's first row, has no such setting."""
+    request = Request("table1", rows=("maml",), changes=("method.batch_statistics=false",))
+    (cell,) = request.cells()
+    table = build_table(request, [of_table(request, cell, 0.5, together=False)])
+    assert table.dataset == "fc100"
+    assert row_of(table, "maml", 5)["ours"] == "50.0 ± 0.7"
+    assert row_of(table, "meta_lstm", 5)["ours"] == "not run"
+
+
+@pytest.mark.parametrize(
+    ("rows", "change", "words"),
+    [
+        ("maml,snail", "method.batch_statistics=false", "unknown key method.batch_statistics"),
+        ("matching,relation", "backbone.name=pixels", "Pixels has no feature maps"),
+    ],
+)
+def test_a_change_that_one_of_the_rows_cannot_take_is_refused_before_the_first_run(
+    rows: str, change: str, words: str, tmp_path: Path, tadam: CommandLine
+) -> None:
+    command = tiny_command(tmp_path, rows, change)
+    assert_one_sentence(tadam(*command), words)
+    assert not (tmp_path / "r").exists()
+
+
+def tiny_command(tmp_path: Path, rows: str, change: str) -> list[str]:
+    """Trains these rows, with one shot and this change, in seconds."""
+    images = write_image_folder(tmp_path / "images", classes=16, images=8)
+    others = ("episode.shot", "auxiliary", "backbone")
+    changes = [s for s in SETTINGS if not s.startswith(others)]
+    changes += [f"data.name=folder:{images}", "validation.way=2", change]
+    options = [part for setting in changes for part in ("--set", setting)]
+    command = ["reproduce", "table1", "--rows", rows, "--shots", "1", "--tasks", "4"]
+    return [*command, "--out", str(tmp_path / "r"), "--device", "cpu", *options]
+
+
 def test_two_rows_are_trained_measured_and_kept(
     tmp_path: Path, tadam: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images = write_image_folder(tmp_path / "images", classes=16, images=8)
-    dropped = ("episode.shot", "auxiliary", "backbone")
-    changes = [s for s in SETTINGS if not s.startswith(dropped)]
-    changes += [f"data.name=folder:{images}", "backbone.width=2", "validation.way=2"]
-    options = [part for change in changes for part in ("--set", change)]
-    command = ["reproduce", "table1", "--rows", "matching,protonet", "--shots", "1"]
-    command += ["--tasks", "4", "--out", str(tmp_path / "r"), "--device", "cpu", *options]
+    command = tiny_command(tmp_path, "matching,protonet", "backbone.width=2")
     first = tadam(*command, "--json")
     assert first.code == 0, first.err
     found = json.loads(first.out)

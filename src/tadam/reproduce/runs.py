@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from tadam import __version__, native
-from tadam.config import Config, EpisodeConfig
+from tadam.config import Config
 from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
 from tadam.errors import Interrupted, UserError
 from tadam.evaluation.tasks import Evaluation, evaluate
@@ -64,7 +64,7 @@ def make_runs(
     _check_shared(folder, request)
     shared = {"request": request, "device": device, "reporter": None if cluster else reporter}
     jobs: list[Job[RunResult]] = []
-    episodes: dict[EpisodeConfig, Config] = {}
+    recipes: list[Config] = []
     for seed in request.seeds:
         for cell in request.cells():
             run = folder.absolute() / cell.folder(seed)
@@ -73,9 +73,9 @@ def make_runs(
             if load_result(run) is None:
                 arguments = {"cell": cell, "seed": seed, "folder": run, **shared}
                 jobs.append(Job(run.name, _make_run, arguments, run))
-                episodes.setdefault(config.episode, config)
-    for config in episodes.values():  # the workers' device may not exist here
-        check_recipe(config, "cpu" if cluster else device)
+                recipes.append(replace(config, run=replace(config.run, seed=0)))
+    for config in dict.fromkeys(recipes):
+        check_recipe(config, "cpu" if cluster else device)  # the workers' device may not exist here
     ended = 0
 
     def keep(index: int, result: RunResult) -> None:

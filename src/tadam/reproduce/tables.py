@@ -161,7 +161,7 @@ def _fields(one: MeanAccuracy) -> dict[str, float | None]:
 def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable:
     """A request's table: its rows, and earlier runs with other shots, ways or alphas."""
     wanted = request.all_cells()
-    dataset = request.config(wanted[0], 0).data.name
+    dataset = request.config(request.cells()[0], 0).data.name  # others may not take the changes
     seen = {*wanted, *(run.cell for run in runs)}
     shots = tuple(sorted({cell.shot for cell in seen}))
     if request.experiment in CURVES:  # one curve
