@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from tadam.serve.live import LiveProject
-from tadam.serve.project import Photo
+from tadam.serve.stored_rows import Photo
 from tadam.serve.taught import UNCERTAIN, Taught
 
 #: Photos of a class that its box shows.

@@ -11,7 +11,8 @@ from PIL import Image
 
 from tadam.classify.thumbnails import THUMBNAILS, Picture, shrunk
 from tadam.data.folder import named_like_image
-from tadam.serve.project import Photo, Project
+from tadam.serve.project import Project
+from tadam.serve.stored_rows import Photo
 from tadam.serve.taught import Taught
 from tadam.system.untrusted_text import spreadsheet_cell
 

@@ -7,6 +7,7 @@ whatever a kill interrupts, a photo is there completely or not at all.
 import io
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -23,7 +24,8 @@ from tadam.errors import UserError
 from tadam.serve.history import FieldChange, next_action, record
 from tadam.serve.naming import clean_name, counted, folder_of, photo_name
 from tadam.serve.photo_files import Arrival
-from tadam.serve.project import Box, Photo, Project
+from tadam.serve.project import Project
+from tadam.serve.stored_rows import Box, Photo
 from tadam.system.progress import Progress
 
 #: Photos that are embedded and committed together.
@@ -240,11 +242,20 @@ def _insert(
 
 
 def stored_embeddings(project: Project, model: str) -> tuple[list[int], npt.NDArray[np.float32]]:
-    """Ids of all photos, deleted ones too, that a model has embedded, and the rows, (n, D)."""
+    """Ids of all photos, deleted ones too, that a model has embedded, and the rows, (n, D).
+
+    A damaged row is left out, as if the photo had not been embedded.
+    """
     with project.database.lock:
         rows = project.database.connection.execute(
-            "SELECT image_id, z FROM embedding WHERE model=? ORDER BY image_id", (model,)
+            "SELECT image_id, z FROM embedding WHERE model=? AND typeof(z)='blob' "
+            "AND length(z) % 4 = 0 AND length(z) > 0 ORDER BY image_id",
+            (model,),
         ).fetchall()
     if not rows:
         return [], np.zeros((0, 0), np.float32)
-    return [row[0] for row in rows], np.stack([np.frombuffer(row[1], np.float32) for row in rows])
+    usual, _ = Counter(len(row[1]) for row in rows).most_common(1)[0]
+    rows = [row for row in rows if len(row[1]) == usual]
+    z = np.stack([np.frombuffer(row[1], np.float32) for row in rows])
+    whole = np.flatnonzero(np.isfinite(z).all(axis=1))
+    return [rows[i][0] for i in whole], z[whole]

@@ -41,23 +41,31 @@ class Database:
         self._path = path
         try:
             self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            # Reading a stranger's file must run nothing that is in it.
-            self.connection.execute("PRAGMA trusted_schema=OFF")
-            self.connection.execute("PRAGMA journal_mode=WAL")
-            self.connection.execute("PRAGMA synchronous=FULL")
-            self.connection.execute("PRAGMA foreign_keys=ON")
-            self.connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT}")
-            if create:
-                with self.transaction():
-                    for statement in _TABLES.split(";\n"):
-                        self.connection.execute(statement)
-                    self.put("format", str(PROJECT_FORMAT))
-            found = self.get("format")
+            try:
+                found = self._prepared(create)
+            except BaseException:
+                self.close()
+                raise
         except sqlite3.DatabaseError as error:
             raise UserError(f"{path} is not a project that can be read ({error})") from None
         if found != str(PROJECT_FORMAT):
             self.close()
             raise UserError(f"{path} is of another version of tadam: install that one, or a newer")
+
+    def _prepared(self, create: bool) -> str | None:
+        """The database's format, once it is set up."""
+        # Reading a stranger's file must run nothing that is in it.
+        self.connection.execute("PRAGMA trusted_schema=OFF")
+        self.connection.execute("PRAGMA journal_mode=WAL")
+        self.connection.execute("PRAGMA synchronous=FULL")
+        self.connection.execute("PRAGMA foreign_keys=ON")
+        self.connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT}")
+        if create:
+            with self.transaction():
+                for statement in _TABLES.split(";\n"):
+                    self.connection.execute(statement)
+                self.put("format", str(PROJECT_FORMAT))
+        return self.get("format")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -6,13 +6,28 @@ by an action, only marked, so that undoing it is setting fields back.
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from tadam.serve.stored_rows import CLASS, PHOTO
+from tadam.system.untrusted_json import BadJson, fields, parse_json
 
 #: Actions that can be undone; older ones are forgotten, and their deleted photos with them.
 MOST_ACTIONS = 500
-#: Tables and the fields of theirs that actions change.
-_FIELDS = {"class": ("name", "deleted"), "image": ("class_id", "deleted")}
+
+
+def _mark(value: Any) -> bool:
+    """0 and 1 too, as older rows have them."""
+    if value not in (False, True):
+        raise BadJson("a mark is neither true nor false")
+    return bool(value)
+
+
+#: Tables, and the fields of theirs that actions change.
+_FIELDS = {
+    "class": {"name": CLASS["name"], "deleted": _mark},
+    "image": {"class_id": PHOTO["class_id"], "deleted": _mark},
+}
 
 
 class FieldChange(NamedTuple):
@@ -75,11 +90,43 @@ def next_action(
     return row and (int(row[0]), str(row[1]), [FieldChange(*c) for c in json.loads(row[2])])
 
 
-def forget_old(connection: sqlite3.Connection) -> list[str]:
+def check_history(connection: sqlite3.Connection, known: Mapping[str, Collection[int]]) -> None:
+    """Raises `BadJson` unless each action changes fields of ours in rows that there are.
+
+    Args:
+        connection: The project's.
+        known: Table -> the ids in it.
+    """
+    for (text,) in connection.execute("SELECT changes FROM history"):
+        changes = parse_json(text) if isinstance(text, str) else None
+        if not isinstance(changes, list):
+            raise BadJson("an action is not a list of changes")
+        for change in changes:
+            _check_change(change, known)
+
+
+def _check_change(change: Any, known: Mapping[str, Collection[int]]) -> None:
+    if not isinstance(change, list) or len(change) != 4:
+        raise BadJson("an action has a change that is none")
+    table, number, *sides = change
+    if not isinstance(table, str) or table not in _FIELDS:
+        raise BadJson("an action changes a table that there is not")
+    if not isinstance(number, int) or number not in known[table]:
+        raise BadJson(f"an action changes a row of {table} that there is not")
+    for side in sides:
+        if not isinstance(side, dict) or not side.keys() <= _FIELDS[table].keys():
+            raise BadJson("an action changes a field that no action changes")
+        fields(side, {name: _FIELDS[table][name] for name in side})
+        label = side.get("class_id")
+        if label is not None and label not in known["class"]:
+            raise BadJson("an action names a class that there is not")
+
+
+def forget_old(connection: sqlite3.Connection) -> list[int]:
     """Drops the oldest actions and the deleted photos that no action can bring back.
 
     Returns:
-        The digests of those photos, whose files can go.
+        The ids of those photos, whose files can go.
     """
     connection.execute(
         "DELETE FROM history WHERE id <= (SELECT MAX(id) FROM history) - ?", (MOST_ACTIONS,)
@@ -90,8 +137,8 @@ def forget_old(connection: sqlite3.Connection) -> list[str]:
         for change in json.loads(text)
         if change[0] == "image"
     }
-    deleted = connection.execute("SELECT id, digest FROM image WHERE deleted=1").fetchall()
-    gone = [(number, digest) for number, digest in deleted if number not in named]
-    connection.executemany("DELETE FROM embedding WHERE image_id=?", [(n,) for n, _ in gone])
-    connection.executemany("DELETE FROM image WHERE id=?", [(n,) for n, _ in gone])
-    return [digest for _, digest in gone]
+    deleted = connection.execute("SELECT id FROM image WHERE deleted=1").fetchall()
+    gone = [number for (number,) in deleted if number not in named]
+    connection.executemany("DELETE FROM embedding WHERE image_id=?", [(n,) for n in gone])
+    connection.executemany("DELETE FROM image WHERE id=?", [(n,) for n in gone])
+    return gone

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from tadam.classify.duplicates import gradient_bits
 from tadam.classify.thumbnails import thumbnail
 from tadam.data.decode import decode_upright, image_facts
+from tadam.errors import UserError
 from tadam.system.files import make_folder, put_in_place, replacing
 
 #: Pixels that a photo is decoded at, twice over, for its thumbnail.
@@ -62,10 +63,17 @@ class StoredPhotos:
         return self._images / digest
 
     def sweep(self, known: Iterable[str]) -> None:
-        """Removes photos that no row of the database names: a kill came before their row."""
+        """Removes photos that no row of the database names: a kill came before their row.
+
+        Refuses links, which could show a file from anywhere as a photo.
+        """
         wanted = set(known)
         for folder in (self._images, self._thumbnails):
             for entry in os.scandir(folder):
+                if entry.is_symlink():
+                    raise UserError(
+                        f"{entry.path} is a link: put the photo itself in its place, or delete it"
+                    )
                 if entry.name.removesuffix(".jpg") not in wanted:
                     with contextlib.suppress(OSError):
                         os.unlink(entry.path)

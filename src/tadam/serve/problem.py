@@ -54,6 +54,8 @@ def status_of(error: Exception) -> tuple[int, str]:
         return error.status, str(error)
     if isinstance(error, UserError):
         return 422, str(error)
+    if isinstance(error, sqlite3.Error):
+        return 500, f"the project's database cannot be used ({error}): restore it from a copy"
     if isinstance(error, OSError):
         return 500, f"a file cannot be used ({error.strerror or error}): check the disk"
     return 500, str(error)
@@ -79,7 +81,7 @@ def add_handlers(app: FastAPI) -> None:
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
         return problem(500, "something went wrong here: the server's own output says what")
 
-    for kind in (UserError, RunFailed, OSError, sqlite3.OperationalError):
+    for kind in (UserError, RunFailed, OSError, sqlite3.Error):
         app.add_exception_handler(kind, ours)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)

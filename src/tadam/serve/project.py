@@ -4,47 +4,32 @@ What the database says is also kept in memory, which answers questions; a change
 first. The methods may be called from any thread.
 """
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tadam.errors import UserError
 from tadam.serve.database import Database
-from tadam.serve.history import FieldChange, apply_change, forget_old, next_action, record
+from tadam.serve.history import (
+    FieldChange,
+    apply_change,
+    check_history,
+    forget_old,
+    next_action,
+    record,
+)
 from tadam.serve.naming import clean_name, counted
 from tadam.serve.photo_files import StoredPhotos
 from tadam.serve.problem import Refused
+from tadam.serve.stored_rows import Box, Photo, stored_boxes, stored_photos
 from tadam.system.files import make_folder
 from tadam.system.folder_lock import locked
+from tadam.system.untrusted_json import BadJson
 
 DATABASE, CLASSIFIER = "project.sqlite", "classifier.tadam"
-
-
-@dataclass
-class Photo:
-    """A photo of a project; `class_id` is None without a label."""
-
-    id: int
-    digest: str
-    name: str
-    format: str
-    width: int
-    height: int
-    class_id: int | None
-    deleted: bool
-    added: float
-
-
-@dataclass
-class Box:
-    """A class of a project."""
-
-    id: int
-    name: str
-    deleted: bool
 
 
 class Project:
@@ -81,20 +66,22 @@ class Project:
                     self.database.put("name", clean_name(create[0]))
                     self.database.put("model", create[1])
                     self.touch()
-            self._load()
+            try:
+                self._load()
+            except (BadJson, sqlite3.DatabaseError) as error:
+                raise UserError(
+                    f"{folder / DATABASE} is damaged ({error}): put a copy from before in its place"
+                ) from None
         except BaseException:
             self._held.close()
             raise
 
     def _load(self) -> None:
-        connection = self.database.connection
-        with self.database.transaction():
-            forget_old(connection)
-        columns = "id, digest, name, format, width, height, class_id, deleted, added"
-        rows = connection.execute(f"SELECT {columns} FROM image")
-        self.photos = {row[0]: Photo(*row) for row in rows}  # 0 and 1 do for `deleted`
-        rows = connection.execute("SELECT id, name, deleted FROM class")
-        self.boxes = {row[0]: Box(row[0], row[1], bool(row[2])) for row in rows}
+        with self.database.transaction() as connection:
+            self.boxes, self.photos = stored_boxes(connection), stored_photos(connection)
+            check_history(connection, {"class": self.boxes.keys(), "image": self.photos.keys()})
+            for number in forget_old(connection):
+                del self.photos[number]
         self.by_digest = {photo.digest: photo.id for photo in self.photos.values()}
         self.files.sweep(self.by_digest)
         # Revisions are not stored; the clock keeps them growing from one server to the next.
@@ -114,7 +101,10 @@ class Project:
 
     @property
     def modified(self) -> float:
-        return float(self.database.get("modified") or 0)
+        try:
+            return float(self.database.get("modified") or 0)
+        except ValueError:  # damaged, and of no consequence
+            return 0.0
 
     @property
     def classifier_file(self) -> Path | None:

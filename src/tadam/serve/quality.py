@@ -13,7 +13,7 @@ from tadam.classify.duplicates import Fingerprint, duplicate_groups
 from tadam.classify.predictions import Prediction
 from tadam.classify.suggest import suggest
 from tadam.serve.live import LiveProject
-from tadam.serve.project import Photo
+from tadam.serve.stored_rows import Photo
 from tadam.serve.taught import Taught, metric_answers
 
 #: Classes with fewer photos than this are called too few; photos that are suggested.
