@@ -1,5 +1,6 @@
 """The recipes of Table 1's methods: which sections of a file make up a recipe."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tadam.config import Config
 from tadam.errors import UserError
 from tadam.recipes import load_recipe, method_recipes, recipe_names
-from tadam.recipes.method_recipes import MethodRecipe, method_rows
+from tadam.recipes.method_recipes import MethodRecipe, all_method_recipes, method_rows
 
 MADE_UP = """\
 all.method.name = "tadam"
@@ -131,3 +132,15 @@ def test_a_variant_is_its_method_with_what_it_says_itself() -> None:
 
 def test_the_methods_have_recipes() -> None:
     assert {"matching", "matching_fce", "protonet", "tadam"} <= set(method_rows())
+
+
+def test_a_class_has_images_enough_for_the_shots_and_its_share_of_the_queries() -> None:
+    for recipe in all_method_recipes():
+        images = {"omniglot": 20}.get(recipe.dataset, 600)
+        config = recipe.config()
+        shot, way = config.episode.shot, config.episode.way
+        for queries, classes in (
+            (config.episode.queries, way),
+            (config.validation.queries, config.validation.way or way),
+        ):
+            assert shot + math.ceil(queries / classes) <= images, recipe.name
