@@ -233,3 +233,29 @@ def test_the_confusion_matrix_leads_to_the_photos_behind_a_cell(taught: StudioPa
     expect(taught.photos).to_have_count(max(numbers))
     page.get_by_role("button", name=re.compile("Show all photos")).click()
     expect(taught.photos).to_have_count(12)
+
+
+def test_in_the_large_view_keys_label_and_go_on_and_the_label_is_undone_there(
+    taught: StudioPage,
+) -> None:
+    page, dialog = taught.page, taught.page.get_by_role("dialog")
+    taught.photos.nth(8).dblclick()
+    expect(dialog).to_have_accessible_name("boat-001.jpg")
+    page.keyboard.press("ArrowRight")
+    expect(dialog).to_have_accessible_name("boat-000.jpg")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("2")
+    notices = dialog.get_by_role("status")
+    expect(notices).to_contain_text("Put 1 photo into House.")
+    taught.counts("House", 6)
+    assert taught.violations() == []
+    notices.get_by_role("button", name="Undo").click()
+    expect(notices).to_contain_text("Undone: Assign 1 photo to House.")
+    taught.counts("House", 5)
+    # At the last photo, the button that leads on can no longer hold the focus.
+    dialog.get_by_role("button", name="Next photo").click()
+    expect(dialog).to_have_accessible_name("boat-000.jpg")
+    page.keyboard.press("ArrowLeft")
+    expect(dialog).to_have_accessible_name("boat-001.jpg")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()

@@ -9,7 +9,11 @@ const SECONDS = { good: 7, bad: 14 };
 
 export class Notices {
   constructor() {
-    this.store = new Store({ all: /** @type {Notice[]} */ ([]) });
+    this.store = new Store({
+      all: /** @type {Notice[]} */ ([]),
+      /** whether a window is open: nothing outside it can be reached or is read out */
+      inDialog: false,
+    });
     this.next = 1;
   }
 
@@ -21,6 +25,12 @@ export class Notices {
   /** @param {string} text */
   bad(text) {
     this.#add({ text, bad: true }, SECONDS.bad);
+  }
+
+  /** Shows them in a window from now on. @returns {() => void} a function that ends it */
+  enterDialog() {
+    this.store.set({ inDialog: true });
+    return () => this.store.set({ inDialog: false });
   }
 
   /** @param {number} id */

@@ -69,7 +69,8 @@ export function CameraDialog({ session, box, onClose }) {
     setLeft(0);
     await record(HANDS_FREE.photos);
   };
-  return html`<${Dialog} title=${t.cameraTitle(box.name)} onClose=${onClose} kind="camera-dialog">
+  return html`<${Dialog} title=${t.cameraTitle(box.name)} notices=${session.notices}
+    onClose=${onClose} kind="camera-dialog">
     <${CameraView} video=${video} onReady=${setReady} overlay=${left ? t.cameraIn(left) : ""} />
     <p class="soft" id="hold-lead">${t.cameraHoldLead}</p>
     <div class="buttons">

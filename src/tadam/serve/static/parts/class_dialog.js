@@ -27,7 +27,7 @@ export function ClassDialog({ session, box, others, onClose }) {
   };
   const choose = (/** @type {any} */ event) =>
     setInto(others.find(({ id }) => String(id) === event.target.value)?.id);
-  return html`<${Dialog} title=${box.name} onClose=${onClose}>
+  return html`<${Dialog} title=${box.name} notices=${session.notices} onClose=${onClose}>
     <form class="row" onSubmit=${rename}>
       <label for="rename">${t.rename}</label>
       <input id="rename" type="text" maxlength="100" value=${name}

@@ -39,9 +39,11 @@ export function Icon({ name }) {
 /**
  * A button with only an icon to see, and a name to hear.
  * @param {{icon: keyof typeof PATHS, label: string, onClick: (event: Event) => void,
- *   disabled?: boolean, kind?: string, expanded?: boolean}} props
+ *   disabled?: boolean, spent?: boolean, kind?: string}} props `spent` looks disabled, but keeps
+ *   the focus, so that the keys that follow are still heard
  */
-export function IconButton({ icon, label, onClick, disabled = false, kind = "" }) {
+export function IconButton({ icon, label, onClick, disabled = false, spent = false, kind = "" }) {
   return html`<button type="button" class=${`icon-button ${kind}`} aria-label=${label}
-    title=${label} disabled=${disabled} onClick=${onClick}><${Icon} name=${icon} /></button>`;
+    title=${label} disabled=${disabled} aria-disabled=${spent || undefined}
+    onClick=${onClick}><${Icon} name=${icon} /></button>`;
 }

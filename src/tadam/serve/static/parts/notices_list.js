@@ -1,13 +1,14 @@
-/** The messages at the foot of the page. */
+/** The messages at the foot of the page, or of the window that is open over it. */
 
 import { html } from "../html.js";
 import { useStore } from "../store.js";
 import { t } from "../strings.js";
 import { Icon, IconButton } from "./icons.js";
 
-/** @param {{notices: import("../notices.js").Notices}} props */
-export function NoticesList({ notices }) {
-  const all = useStore(notices.store, (value) => value.all);
+/** @param {{notices: import("../notices.js").Notices, inDialog?: boolean}} props */
+export function NoticesList({ notices, inDialog = false }) {
+  const { all, inDialog: there } = useStore(notices.store, (value) => value);
+  if (inDialog !== there) return null;
   return html`<div class="notices" role="status" aria-live="polite">
     ${all.map((one) => html`<div key=${one.id} class=${`notice ${one.bad ? "bad" : ""}`}>
       ${one.bad && html`<${Icon} name="warning" />`}

@@ -25,6 +25,7 @@ export function PhotoDialog({ session, index, onIndex, onClose }) {
     onIndex(next);
   };
   const pressed = (/** @type {KeyboardEvent} */ event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target instanceof Element && event.target.closest("select")) return;
     if (event.key === "ArrowLeft") go(-1);
     if (event.key === "ArrowRight") go(1);
@@ -37,13 +38,14 @@ export function PhotoDialog({ session, index, onIndex, onClose }) {
     const picture = thumbnail(session.id, photo.id);
     if (!event.target.src.endsWith(picture)) event.target.src = picture;
   };
-  return html`<${Dialog} title=${photo.name} onClose=${onClose} kind="photo-dialog">
-    <div class="large" onKeyDown=${pressed}>
-      <${IconButton} icon="left" label=${t.previous} disabled=${index === 0}
+  return html`<${Dialog} title=${photo.name} notices=${session.notices} onClose=${onClose}
+    onKeyDown=${pressed} kind="photo-dialog">
+    <div class="large">
+      <${IconButton} icon="left" label=${t.previous} spent=${index === 0}
         onClick=${() => go(-1)} />
       <img key=${photo.id} src=${original(session.id, photo.id)} alt=${spoken(photo, classes)}
         onError=${small} />
-      <${IconButton} icon="right" label=${t.next} disabled=${index + 1 >= total}
+      <${IconButton} icon="right" label=${t.next} spent=${index + 1 >= total}
         onClick=${() => go(1)} />
     </div>
     <p class="soft" aria-live="polite">${spoken(photo, classes)}</p>

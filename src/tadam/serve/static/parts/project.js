@@ -85,5 +85,5 @@ export function Project({ id, notices }) {
     </div>
     ${answer}
   </main>
-  ${help && html`<${KeysDialog} onClose=${() => setHelp(false)} />`}`;
+  ${help && html`<${KeysDialog} notices=${notices} onClose=${() => setHelp(false)} />`}`;
 }

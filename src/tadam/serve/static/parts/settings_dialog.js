@@ -28,7 +28,7 @@ export function SettingsDialog({ session, onClose }) {
       session.fail(error);
     }
   };
-  return html`<${Dialog} title=${t.settings} onClose=${onClose}>
+  return html`<${Dialog} title=${t.settings} notices=${session.notices} onClose=${onClose}>
     <form class="stack" onSubmit=${save}>
       <label for="setting-name">${t.projectName}</label>
       <input id="setting-name" type="text" required maxlength="100" value=${name}
