@@ -13,6 +13,7 @@ from mutation import mutated  # tests/attack
 from bad_files import CORPUS
 from serving import API, TOKEN, Client, client, in_thread, png, pngs
 from tadam.serve.app import studio_app
+from tadam.serve.security import COOKIE
 from tadam.serve.serve_settings import ServeSettings
 
 
@@ -51,6 +52,25 @@ def test_a_changing_request_needs_the_token_and_no_foreign_origin(server: str, w
     assert "access-control-allow-origin" not in web.get(f"{API}/health").headers
 
 
+def test_a_project_named_predict_is_not_changed_without_the_token(server: str, web: Client) -> None:
+    project = web.project("Predict")
+    assert project.endswith("/predict")
+    with httpx.Client(base_url=server) as stranger:
+        sentence(stranger.delete(project), 403, "Token")
+        sentence(stranger.patch(project, json={"name": "Mine now"}), 403, "Token")
+        for method in ("PUT", "DELETE"):
+            sentence(stranger.request(method, f"{project}/predict"), 403, "Token")
+        for path in ("/predict", f"{API}/x/predict", f"{project}/images/predict"):
+            sentence(stranger.post(path), 403, "Token")
+        asked = stranger.post(f"{project}/predict", content=png("disc", 1))
+        sentence(asked, 409, "two classes")  # a question needs none
+    assert web.delete(project).status_code == 204
+
+
+def test_odd_headers_of_a_stranger_are_a_sentence(server: str, web: Client) -> None:
+    sentence(web.get(f"{API}/projects", headers={"Origin": "http://["}), 403, "web page")
+
+
 def test_every_answer_forbids_scripts_of_others(web: Client) -> None:
     for path in ("/", f"{API}/docs", f"{API}/health", "/no such page", "/static/swagger/start.js"):
         headers = web.get(path).headers
@@ -76,6 +96,10 @@ def test_on_another_address_every_request_needs_the_token(tmp_path: Path) -> Non
             assert "httponly" in cookie
             assert "samesite=strict" in cookie
             assert browser.get(f"{API}/projects").is_success  # by the cookie
+            odd = {"Cookie": f"a/b=1; {COOKIE}={TOKEN}"}  # of another server of this host
+            with httpx.Client(base_url=where, headers=odd) as other:
+                assert other.get(f"{API}/projects").is_success
+                sentence(other.get(f"{API}/projects", headers={"Cookie": "a/b=1"}), 401, "token")
             # The cookie alone changes nothing: a browser would send it for another page too.
             sentence(browser.post(f"{API}/projects", json={"name": "x"}), 401)
         with client(where) as owner:

@@ -2,14 +2,15 @@
 
 import asyncio
 import hmac
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 
 from tadam.serve.problem import Refused, problem
@@ -22,6 +23,8 @@ _LINGER = 2.0
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: What anybody may ask, for load balancers: it says nothing but that the server works.
 _OPEN = "/api/v1/health"
+#: Questions, which change nothing. A project may be named `predict` too.
+_QUESTION = re.compile(r"/api/v1/(projects/[^/]+/)?predict")
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -110,15 +113,16 @@ class Gate:
         if shown or (path == _OPEN and not changing):
             return None
         if self._settings.is_local:
-            # A question changes nothing, and programs of this machine may ask it.
-            if changing and not path.endswith("/predict"):
+            # Programs of this machine may ask without it.
+            is_question = scope["method"] == "POST" and _QUESTION.fullmatch(path)
+            if changing and not is_question:
                 return problem(403, "this request changes something: send the X-Tadam-Token header")
             return None
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         if not changing and path == "/" and self._is_token(query.get("token", [""])[0]):
             return self._welcome()
-        cookie = SimpleCookie(headers.get("cookie", ""))
-        if not changing and COOKIE in cookie and self._is_token(cookie[COOKIE].value):
+        # Not SimpleCookie, which stumbles over names that other servers of this host may choose.
+        if not changing and self._is_token(cookie_parser(headers.get("cookie", "")).get(COOKIE)):
             return None
         return problem(
             401,
@@ -151,7 +155,10 @@ def _is_foreign(headers: Headers) -> bool:
         # A link to the page from elsewhere may open it.
         return headers.get("sec-fetch-mode") != "navigate"
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != headers.get("host", "")
+    try:
+        return origin is not None and urlsplit(origin).netloc != headers.get("host", "")
+    except ValueError:  # such as http://[
+        return True
 
 
 def too_large(settings: ServeSettings) -> Response:
