@@ -69,6 +69,24 @@ def test_figure_3_only_the_last_layer_stands_out() -> None:
     assert max(gamma0["6"], gamma0["9"]) < gamma0["2"]
 
 
+def test_gradients_with_a_large_alpha_are_those_of_the_wrong_queries() -> None:
+    found = json.loads((DOCS / "results" / "gradients.json").read_text(encoding="utf-8"))
+    shares = dict(zip(found["alphas"], found["shares"], strict=True))
+    assert min(share for alpha, share in shares.items() if alpha < 4) == 1
+    texts = f"at 10 it is {100 * shares[10]:.1f} %, at 1,000 {100 * shares[1000]:.1f} %"
+    assert f"{texts}, where {100 * found['wrong']:.1f} % are wrongly assigned" in PAGE
+
+
+def test_tasks_with_classes_in_common_are_near_each_other() -> None:
+    found = json.loads((DOCS / "results" / "task-clusters.json").read_text(encoding="utf-8"))
+    mean, moments, chance = (
+        f"{100 * share:.0f} %"
+        for share in (found["nearest"]["mean"], found["nearest"]["moments"], found["chance"])
+    )
+    assert f"in {mean} of the cases with the mean and in {moments} with moments" in PAGE
+    assert PAGE.count(f"beside {chance} by chance") == 2
+
+
 def test_figure_4_is_half_an_inverse_u() -> None:
     runs = {float(row.removeprefix("alpha-")): run for row, (run,) in rows("figure4").items()}
     assert max(runs, key=lambda alpha: runs[alpha]["validation_accuracy"]) == 2

@@ -29,5 +29,5 @@ def conditioning_notes(controls: Mapping[str, Control]) -> tuple[str, ...]:
         )
     return (
         f"A task's own vectors are no better than another task's ({measured}): "
-        "the conditioning is a constant here and does not depend on the task.",
+        "no dependence on the task is seen at this precision.",
     )
