@@ -233,9 +233,9 @@ export class Session {
   /**
    * Adds photos and says what became of them.
    * @param {import("./dropped_files.js").Found[]} files
-   * @param {{classId?: Id | null, byFolder?: boolean, quiet?: boolean}} options
+   * @param {{classId?: Id | null, byFolder?: boolean, group?: string, quiet?: boolean}} options
    */
-  async add(files, { classId = null, byFolder = false, quiet = false } = {}) {
+  async add(files, { classId = null, byFolder = false, group = undefined, quiet = false } = {}) {
     if (!files.length) {
       if (!quiet) this.notices.bad(t.noPhotos);
       return null;
@@ -244,7 +244,7 @@ export class Session {
       this.store.set({ upload: { what: t.adding, done, total: files.length } });
     show(0);
     try {
-      const result = await upload(this.path, files, { classId, byFolder }, show);
+      const result = await upload(this.path, files, { classId, byFolder, group }, show);
       if (!quiet) {
         await this.look();
         this.#sayAdded(result);

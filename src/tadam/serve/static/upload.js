@@ -11,6 +11,9 @@ const AT_ONCE = 2;
 /** @typedef {{added: number, ids: any[], duplicates: number, known: any[],
  *    problems: {name: string, detail: string}[]}} Uploaded */
 
+/** A name that no other group has. */
+export const newGroup = () => crypto.randomUUID?.() ?? String(Math.random());
+
 /** @param {Found[]} files @returns {Found[][]} */
 export function batches(files) {
   /** @type {Found[][]} */
@@ -32,13 +35,15 @@ export function batches(files) {
 /**
  * @param {string} path the project's, below /api/v1
  * @param {Found[]} files
- * @param {{classId: any, byFolder: boolean}} options
+ * @param {{classId: any, byFolder: boolean, group?: string}} options those sent one after the
+ *   other with the same `group` are undone together
  * @param {(done: number) => void} progress files sent so far
  * @returns {Promise<Uploaded>}
  */
-export async function upload(path, files, { classId, byFolder }, progress) {
+export async function upload(
+  path, files, { classId, byFolder, group = newGroup() }, progress,
+) {
   const waiting = batches(files);
-  const group = crypto.randomUUID?.() ?? String(Math.random());
   /** @type {Uploaded} */
   const result = { added: 0, ids: [], duplicates: 0, known: [], problems: [] };
   let done = 0;

@@ -3,6 +3,7 @@
 import { html, useEffect, useRef, useState } from "../html.js";
 import { photoFile, takePhoto } from "../camera.js";
 import { t } from "../strings.js";
+import { newGroup } from "../upload.js";
 import { CameraView } from "./camera_view.js";
 import { Dialog } from "./dialog.js";
 
@@ -13,7 +14,7 @@ const HANDS_FREE = { seconds: 3, photos: 20 };
 const pause = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
 
 /**
- * Takes photos while it is switched on and sends them as they come.
+ * Takes photos while it is switched on and sends them as they come; one undo takes all of them.
  * @param {import("../session.js").Session} session
  * @param {any} classId
  */
@@ -25,13 +26,14 @@ function useRecorder(session, classId) {
   const record = async (most = Infinity) => {
     if (on.current) return;
     on.current = true;
+    const group = newGroup();
     for (let n = 0; on.current && n < most; n += 1) {
       const blob = video.current && (await takePhoto(video.current));
       if (blob) {
         const photo = photoFile(blob, n);
         setTaken((before) => before + 1);
         sending.current = sending.current
-          .then(() => session.add([photo], { classId, quiet: true })).then(() => undefined);
+          .then(() => session.add([photo], { classId, group, quiet: true })).then(() => undefined);
       }
       await pause(MILLISECONDS_A_PHOTO);
     }
