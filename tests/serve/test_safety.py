@@ -1,6 +1,7 @@
 """Other web pages, other machines, hostile names and files: what a server must not do."""
 
 import io
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,6 +193,19 @@ def test_a_request_that_is_too_large_is_refused(web: Client) -> None:
 
     answer = web.post(f"{project}/predict", content=chunks())
     sentence(answer, 413, "20 MB")
+
+    def form() -> Iterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
+        yield from chunks()
+
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    sentence(web.post(f"{project}/images", content=form(), headers=kind), 413, "20 MB")
+
+    def stuck() -> Iterator[bytes]:
+        yield next(form())
+        time.sleep(2.5)  # the server's patience is 1.5 s
+
+    sentence(web.post(f"{project}/images", content=stuck(), headers=kind), 408, "in time")
     assert web.add(project, pngs("disc", [1]))["added"]
 
 

@@ -67,6 +67,8 @@ async def sent_files(request: Request, settings: ServeSettings) -> AsyncIterator
         form: FormData = await request.form(
             max_files=settings.max_files, max_fields=100, max_part_size=MAX_FIELD
         )
+    except Refused:  # too large or too slow, which is a ValueError as well
+        raise
     except (MultiPartException, ValueError, KeyError) as error:
         raise Refused(400, f"the form cannot be read ({printable(error)}): send it again") from None
     try:
