@@ -62,14 +62,22 @@ def test_light_or_dark_is_remembered(open_studio: Open, server: RunningStudio) -
     assert studio.page.evaluate(background) == dark != light
 
 
-def test_a_deleted_project_moves_to_the_trash_folder(
+def test_a_project_is_deleted_only_after_a_question_and_moves_to_the_trash_folder(
     open_studio: Open, server: RunningStudio, project: str
 ) -> None:
     folder = server.target / project
     photos = sorted(path.name for path in (folder / "images").iterdir())
     studio = open_studio(server, project)
     studio.page.get_by_role("button", name="Project settings").click()
-    studio.page.get_by_role("button", name="Delete project").click()
+    dialog = studio.page.get_by_role("dialog")
+    # It asks first, and the key that was pressed by mistake says no.
+    dialog.get_by_role("button", name="Delete project").click()
+    expect(dialog.get_by_role("group", name="Delete Signs with its 6 photos?")).to_be_visible()
+    assert studio.violations() == []
+    studio.page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Delete project").click()
+    assert folder.exists()
+    dialog.get_by_role("button", name="Yes, delete it").click()
     expect(studio.page.get_by_role("heading", name="Your projects", level=1)).to_be_visible()
     expect(studio.page.locator(f'a[href$="{project}"]')).to_have_count(0)
     [kept] = [path for path in folder.parent.rglob("project.sqlite") if project in str(path)]

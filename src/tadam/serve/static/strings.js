@@ -63,6 +63,10 @@ export const t = {
   save: "Save",
   deleteProject: "Delete project",
   deleteProjectLead: "The project's folder moves to the trash folder beside your projects. Nothing is erased.",
+  deleteProjectSure: (/** @type {string} */ name, /** @type {number} */ n) =>
+    `Delete ${name} with its ${photos(n)}?`,
+  deleteProjectDo: "Yes, delete it",
+  deleteProjectNot: "Keep it",
   modelChange: "With another network, all photos are looked at again. You can go on working meanwhile.",
 
   // views

@@ -1,6 +1,6 @@
 /** A project's name, its network, and deleting it. */
 
-import { html, useState } from "../html.js";
+import { html, useEffect, useRef, useState } from "../html.js";
 import { call } from "../api.js";
 import { t } from "../strings.js";
 import { Dialog } from "./dialog.js";
@@ -11,6 +11,8 @@ export function SettingsDialog({ session, onClose }) {
   const project = session.store.value.state?.project;
   const [name, setName] = useState(project?.name ?? "");
   const [model, setModel] = useState(project?.model ?? "");
+  const [sure, setSure] = useState(false);
+  const photos = session.store.value.state?.counts.all ?? 0;
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     /** @type {Record<string, string>} */
@@ -39,7 +41,24 @@ export function SettingsDialog({ session, onClose }) {
     </form>
     <h3>${t.deleteProject}</h3>
     <p class="soft small">${t.deleteProjectLead}</p>
-    <div class="buttons"><button type="button" class="button danger" onClick=${remove}>
-      ${t.deleteProject}</button></div>
+    ${sure ? html`<${Question} words=${t.deleteProjectSure(project?.name ?? "", photos)}
+        onYes=${remove} onNo=${() => setSure(false)} />`
+      : html`<div class="buttons"><button type="button" class="button danger"
+        onClick=${() => setSure(true)}>${t.deleteProject}</button></div>`}
   <//>`;
+}
+
+/**
+ * Asks before it is done; the focus waits on the way back.
+ * @param {{words: string, onYes: () => void, onNo: () => void}} props
+ */
+function Question({ words, onYes, onNo }) {
+  const no = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  useEffect(() => no.current?.focus(), []);
+  return html`<div class="stack" role="group" aria-labelledby="question">
+    <strong id="question">${words}</strong>
+    <div class="buttons">
+      <button ref=${no} type="button" class="button" onClick=${onNo}>${t.deleteProjectNot}</button>
+      <button type="button" class="button danger" onClick=${onYes}>${t.deleteProjectDo}</button>
+    </div></div>`;
 }
