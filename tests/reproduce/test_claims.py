@@ -62,6 +62,12 @@ def test_the_commands_print_their_tables(model: Path, tmp_path: Path, tadam: Com
         done = tadam("reproduce", name, "--model", model, "--out", tmp_path / "out")
         assert done.code == 0, done.err
         assert words in " ".join(done.out.split())
+        made = json.loads((tmp_path / "out" / f"{name}.json").read_text())["origin"]
+        command = f"tadam reproduce {name} --model {model} --seed 0"
+        assert made["command"] == command
+        assert made["machine"]["cpu"]
+        assert 0 <= made["minutes"] < 5
+        assert f"`{command}`, " in (tmp_path / "out" / f"{name}.md").read_text()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "gradients.csv").write_text("mine")
     done = tadam("reproduce", "gradients", "--model", model, "--out", tmp_path / "mine")

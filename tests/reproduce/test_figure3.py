@@ -48,6 +48,9 @@ def test_values_of_all_models_and_their_medians(tmp_path: Path) -> None:
     assert markdown(load_figure3(paths[0])) == markdown(figure) == paths[1].read_text()
     assert "In the paper, |gamma0| grows towards the last layer" in paths[1].read_text()
     assert paths[4].stat().st_size > 10_000
+    command = f"tadam reproduce figure3 --dataset fc100 --models {runs[0]} --models {runs[1]} "
+    assert stored["origin"]["command"].startswith(command)
+    assert f"`{command}" in paths[1].read_text()
 
 
 def test_models_that_were_never_conditioned_are_drawn_without_their_zeros(tmp_path: Path) -> None:

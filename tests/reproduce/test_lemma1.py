@@ -12,7 +12,14 @@ import torch
 from tadam.errors import UserError
 from tadam.metric import DISTANCES
 from tadam.reproduce.lemma1 import LEMMA1_ALPHAS, class_losses, large_limit, lemma1, small_limit
-from tadam.reproduce.lemma1_results import LEMMA1_COLUMNS, lemma1_rows, write_lemma1
+from tadam.reproduce.lemma1_results import (
+    LEMMA1_COLUMNS,
+    lemma1_rows,
+    load_lemma1,
+    reproduce_lemma1,
+    write_lemma1,
+)
+from tadam.reproduce.report import report
 
 # Three queries, three prototypes: the first query is right, the others are not.
 D = [[1.0, 2.0, 4.0], [2.0, 3.0, 2.5], [0.5, 1.0, 3.0]]
@@ -116,6 +123,20 @@ def test_files_hold_what_was_computed(tmp_path: Path) -> None:
     assert "| " + " | ".join(lemma1_rows(results[2])[-1]) + " |" in table
     assert paths[2].read_text().count("\n") == 1 + 3 * 17
     assert paths[4].stat().st_size > 10_000
+
+
+def test_the_command_and_the_machine_are_kept_and_shown(tmp_path: Path) -> None:
+    reproduce_lemma1(tmp_path, seed=2)
+    for result in json.loads((tmp_path / "lemma1.json").read_text()):
+        assert result["origin"]["command"] == "tadam reproduce lemma1 --seed 2"
+        assert result["origin"]["machine"]["torch"] == torch.__version__
+    for text in ((tmp_path / "lemma1.md").read_text(), report(tmp_path, tmp_path / "page.md")):
+        assert text.count("`tadam reproduce lemma1 --seed 2`, 0.") == 1
+    stored = json.loads((tmp_path / "lemma1.json").read_text())
+    stored[0]["origin"] = {"command": 3}
+    (tmp_path / "lemma1.json").write_text(json.dumps(stored))
+    with pytest.raises(UserError, match=r"lemma1\.json is damaged"):
+        load_lemma1(tmp_path / "lemma1.json")
 
 
 def test_without_matplotlib_the_numbers_are_still_written(

@@ -1,5 +1,7 @@
 """Commands that look at a trained model for what the paper claims without a figure."""
 
+import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -15,6 +17,11 @@ _Dataset = Annotated[
 _Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the tasks.")]
 
 
+def _words(name: str, model: str, dataset: str | None, seed: int) -> list[object]:
+    """The command, for `origin`."""
+    return [name, "--model", model, *(["--dataset", dataset] if dataset else []), "--seed", seed]
+
+
 def gradients(
     model: _Model = "fc100",
     dataset: _Dataset = None,
@@ -25,9 +32,13 @@ def gradients(
 ) -> None:
     """The share of queries that still give gradients, against alpha, for a trained model."""
     from tadam.reproduce import gradients as claim
+    from tadam.reproduce.origin import origin
 
+    started = time.monotonic()
     with progress_bar("embedding") as progress:
         result = claim.gradient_shares(model, dataset, seed=seed, progress=progress)
+    made = origin(_words("gradients", model, dataset, seed), started)
+    result = replace(result, origin=made)
     written = claim.write_gradients(folder, result)
     if as_json:
         print_json(result.to_json())
@@ -49,9 +60,13 @@ def task_clusters(
 ) -> None:
     """Whether tasks with classes in common have similar representations, as a picture."""
     from tadam.reproduce import task_clusters as claim
+    from tadam.reproduce.origin import origin
 
+    started = time.monotonic()
     with progress_bar("embedding") as progress:
         result = claim.task_clusters(model, dataset, seed, progress)
+    made = origin(_words("task-clusters", model, dataset, seed), started)
+    result = replace(result, origin=made)
     written = claim.write_task_clusters(folder, result)
     if as_json:
         print_json(result.to_json())

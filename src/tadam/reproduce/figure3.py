@@ -1,8 +1,9 @@
 """Figure 3: how strongly each layer is conditioned, |gamma0| and |beta0| of trained models."""
 
 import json
+import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,6 +14,7 @@ from tadam.models.modelfile import load_model
 from tadam.reports import plots
 from tadam.reports.figure import PALETTE, available, new_figure, save_png, style
 from tadam.reproduce.experiments import DATASETS, check_choice, stem
+from tadam.reproduce.origin import Origin, origin, origin_lines
 from tadam.reproduce.published import seen
 from tadam.reproduce.runs import stored_runs
 from tadam.reproduce.table_files import write_rows
@@ -40,6 +42,7 @@ class Figure3:
 
     dataset: str
     models: tuple[Multipliers, ...]
+    origin: Origin = field(default_factory=dict)
 
     def layers(self) -> list[int]:
         """Every layer that some model conditions."""
@@ -71,7 +74,9 @@ def load_figure3(path: Path) -> Figure3:
             )
             for one in stored["models"]
         ]
-        return Figure3(stored["dataset"], tuple(models))
+        made = dict(stored.get("origin", {}))
+        origin_lines(made)
+        return Figure3(stored["dataset"], tuple(models), made)
     except (ValueError, OverflowError, TypeError, KeyError, AttributeError):
         raise UserError(f"{path} was not written by tadam reproduce figure3: remove it") from None
 
@@ -86,6 +91,7 @@ def reproduce_figure3(
         dataset: The data set whose runs to look for there.
         models: Run folders or weights files to read instead.
     """
+    started = time.monotonic()
     check_choice("data set", [dataset], DATASETS, "dataset")
     _check_old(Path(out), stem("figure3", dataset))
     folder, places = Path(out), [Path(out) / stem(name, dataset) for name in _EXPERIMENTS]
@@ -100,7 +106,9 @@ def reproduce_figure3(
         )
     read = [_read(name, path) for name, path in found.items()]
     trained_on = ", ".join(sorted({name for name, _ in read}))
-    figure = Figure3(trained_on, tuple(multipliers for _, multipliers in read))
+    named = [word for model in models for word in ("--models", model)]
+    made = origin(["figure3", "--dataset", dataset, *named], started)
+    figure = Figure3(trained_on, tuple(multipliers for _, multipliers in read), made)
     return figure, write_figure3(figure, folder, stem("figure3", dataset))
 
 
@@ -160,6 +168,7 @@ def markdown(figure: Figure3, heading: str = "#") -> str:
         *("| " + " | ".join(row) + " |" for row in figure3_rows(figure)),
         "",
         "Models: " + ", ".join(model.model for model in figure.models) + ".",
+        *origin_lines(figure.origin),
     ]
     return "\n".join(lines) + "\n"
 

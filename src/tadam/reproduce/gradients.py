@@ -7,7 +7,7 @@ large alpha that is left of wrongly assigned queries alone, which Lemma 1 states
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tadam.metric import prototypes
 from tadam.reports import plots
 from tadam.reports.figure import available, save_png
 from tadam.reproduce.embedded_tasks import embedded_split
+from tadam.reproduce.origin import Origin, origin_lines
 from tadam.reproduce.published import seen
 from tadam.reproduce.table_files import write_rows
 from tadam.system.files import write_text
@@ -42,6 +43,7 @@ class GradientShares:
         trained_alpha: The alpha that the model was trained with.
         wrong: Share of queries that are assigned to a wrong class, whatever alpha is.
         least: A query counts if 1 - p(true class) is above this.
+        origin: See `tadam.reproduce.origin`.
     """
 
     model: str
@@ -54,6 +56,7 @@ class GradientShares:
     tasks: int
     seed: int
     least: float = _LEAST
+    origin: Origin = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain types, ready for `json.dumps`."""
@@ -119,7 +122,9 @@ def load_gradients(path: Path) -> GradientShares:
             raise ValueError("another experiment")
         lists = {name: tuple(value) for name, value in stored.items() if isinstance(value, list)}
         fields: dict[str, Any] = {**stored, **lists}
-        return GradientShares(**fields)
+        result = GradientShares(**fields)
+        origin_lines(result.origin)
+        return result
     except (ValueError, TypeError, KeyError, AttributeError):
         raise UserError(f"{path} was not written by tadam reproduce gradients: remove it") from None
 
@@ -129,6 +134,7 @@ def gradient_markdown(result: GradientShares, heading: str = "#") -> str:
     lines = [f"{heading} {_TITLE}", "", *gradient_notes(result), ""]
     lines += ["| " + " | ".join(GRADIENT_COLUMNS) + " |", "|" + "---:|" * len(GRADIENT_COLUMNS)]
     lines += ["| " + " | ".join(row) + " |" for row in gradient_rows(result)]
+    lines += origin_lines(result.origin)
     return "\n".join(lines) + "\n"
 
 

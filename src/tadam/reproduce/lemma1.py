@@ -6,7 +6,7 @@ random network stands in for f_phi; its gradient is compared with both limits ov
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tadam.errors import UserError
 from tadam.metric import DISTANCES, prototypes
+from tadam.reproduce.origin import Origin
 
 #: 1e-4 to 1e4, two values per factor of ten.
 LEMMA1_ALPHAS = tuple(10.0 ** (exponent / 2) for exponent in range(-8, 9))
@@ -41,6 +42,7 @@ class Lemma1Result:
         gradient_norm: L2 norm of the gradients of all J_k together, divided by alpha.
         small_limit_norm: The same for eq. 3.
         large_limit_norm: The same for eq. 4.
+        origin: See `tadam.reproduce.origin`; that of all distances together.
     """
 
     distance: str
@@ -56,6 +58,7 @@ class Lemma1Result:
     gradient_norm: tuple[float, ...]
     small_limit_norm: float
     large_limit_norm: float
+    origin: Origin = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain types, ready for `json.dumps`."""

@@ -1,7 +1,9 @@
 """Lemma 1 as a command: computed for every distance, kept as JSON, shown as table and plot."""
 
 import json
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tadam.metric import DISTANCES
 from tadam.reports import plots
 from tadam.reports.figure import available, new_figure, save_png
 from tadam.reproduce.lemma1 import Lemma1Result, lemma1
+from tadam.reproduce.origin import origin, origin_lines
 from tadam.reproduce.table_files import write_rows
 from tadam.system.files import write_text
 from tadam.system.untrusted_json import parse_json
@@ -61,9 +64,12 @@ def reproduce_lemma1(
             raise UserError(f"{stored} has another seed: choose another `out`")
         return results, [stored]
     check_results(Path(out), stored.stem)
+    started = time.monotonic()
     jobs = [Job(name, lemma1, {"distance": name, "seed": seed}) for name in DISTANCES]
     with open_pool(cluster, watcher) as pool:
         results = run_jobs(jobs, pool)
+    made = origin(["lemma1", "--seed", seed], started)
+    results = [replace(result, origin=made) for result in results]
     return results, write_lemma1(results, Path(out))
 
 
@@ -74,7 +80,8 @@ def load_lemma1(path: Path) -> list[Lemma1Result]:
         results = [Lemma1Result(**_with_tuples(one)) for one in raw]
         if not all(map(lemma1_rows, results)):
             raise ValueError("no alphas")
-    except (ValueError, OverflowError, TypeError, AttributeError):
+        origin_lines(results[0].origin)
+    except (ValueError, OverflowError, TypeError, AttributeError, LookupError):
         raise UserError(f"{path} is damaged: remove it and reproduce lemma1 again") from None
     return results
 
@@ -118,6 +125,7 @@ def _markdown(results: Sequence[Lemma1Result]) -> str:
             "|" + "---:|" * len(LEMMA1_COLUMNS),
             *("| " + " | ".join(row) + " |" for row in lemma1_rows(result)),
         ]
+    lines += origin_lines(results[0].origin)
     return "\n".join(lines) + "\n"
 
 

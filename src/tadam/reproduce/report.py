@@ -11,6 +11,7 @@ from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import DATASETS, Request, stem
 from tadam.reproduce.gradients import gradient_markdown, load_gradients
 from tadam.reproduce.lemma1_results import load_lemma1
+from tadam.reproduce.origin import origin_lines
 from tadam.reproduce.published import seen
 from tadam.reproduce.table_text import NOT_RUN, markdown
 from tadam.reproduce.tables import build_table, load_table
@@ -20,8 +21,9 @@ from tadam.system.files import write_text
 _HEAD = """\
 # The paper's results, published and reproduced
 
-Written by `tadam reproduce report` from the JSON files in {folder}, which hold every run with \
-all of its settings, its machine and the command that reproduces it. Minutes are wall-clock time, \
+Written by `tadam reproduce report` from the JSON files in {folder}. Every training run there has \
+all of its settings, its machine and the command that reproduces it; a result that took no \
+training has command and machine under it if they were recorded. Minutes are wall-clock time, \
 whatever else was running.
 """
 #: The preset to list as not run while an experiment has no results.
@@ -125,8 +127,10 @@ def _lemma1(folder: Path, relative: Path) -> str:
         "error to the limit α→∞ |",
         "|---|---:|---:|---:|---:|",
     ]
-    for result in load_lemma1(path):
+    results = load_lemma1(path)
+    for result in results:
         small = f"{result.alphas[0]:.2g} | {result.error_to_small_limit[0]:.1e}"
         large = f"{result.alphas[-1]:.2g} | {result.error_to_large_limit[-1]:.1e}"
         lines.append(f"| {result.distance} | {small} | {large} |")
+    lines += origin_lines(results[0].origin)
     return "\n".join(lines) + "\n" + _picture(folder, relative, "lemma1")

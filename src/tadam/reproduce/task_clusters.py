@@ -5,7 +5,7 @@ representations cluster by shared classes, the nearest task to each has the same
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tadam.metric import prototypes
 from tadam.reports import plots
 from tadam.reports.figure import PALETTE, available, new_figure, save_png, style
 from tadam.reproduce.embedded_tasks import EmbeddedSplit, embedded_split
+from tadam.reproduce.origin import Origin, origin_lines
 from tadam.reproduce.published import seen
 from tadam.reproduce.table_files import write_rows
 from tadam.system.files import write_text
@@ -41,6 +42,7 @@ class TaskClusters:
         ratio: Mean distance between tasks with the same four, divided by that between others.
         plane: The first two principal components of each task, (tasks, 2).
         chance: What `nearest` would be without any clustering.
+        origin: See `tadam.reproduce.origin`.
     """
 
     model: str
@@ -49,6 +51,7 @@ class TaskClusters:
     ratio: dict[str, float]
     plane: dict[str, list[list[float]]]
     chance: float = (_TASKS - 1) / (_CORES * _TASKS - 1)
+    origin: Origin = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain types, ready for `json.dumps`."""
@@ -127,7 +130,9 @@ def load_task_clusters(path: Path) -> TaskClusters:
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored.pop("experiment") != "task-clusters":
             raise ValueError("another experiment")
-        return TaskClusters(**stored)
+        result = TaskClusters(**stored)
+        origin_lines(result.origin)
+        return result
     except (ValueError, TypeError, KeyError, AttributeError):
         raise UserError(
             f"{path} was not written by tadam reproduce task-clusters: remove it"
@@ -140,6 +145,7 @@ def cluster_markdown(result: TaskClusters, heading: str = "#") -> str:
     lines += ["| " + " | ".join(CLUSTER_COLUMNS) + " |"]
     lines += ["|---" + "|---:" * (len(CLUSTER_COLUMNS) - 1) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in cluster_rows(result)]
+    lines += origin_lines(result.origin)
     return "\n".join(lines) + "\n"
 
 
