@@ -4,7 +4,6 @@ The rows are those of Table 1: each method's own recipe, made tiny.
 """
 
 import itertools
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tadam.methods.base import InputSpec, Method, build_model
 from tadam.models.modelfile import open_tensors
 from tadam.recipes.method_recipes import (
     METHOD_DATASETS,
+    METHOD_SHOTS,
     MethodRecipe,
     all_method_recipes,
     method_rows,
@@ -62,6 +62,15 @@ NUMBERED = {
     "snail": "",  # labels are inputs
     "adaresnet": "",  # each class has an output of its own
 }
+#: Of `TINY`, what a recipe may have less of: MAML with one inner step is computed another way.
+AT_MOST = ("method.inner_steps", "method.test_steps")
+#: Methods -> numbers of classes that they refuse when they were trained with `WAY`.
+REFUSED_WAYS = {
+    "snail": (2, 4),  # labels are inputs
+    "adaresnet": (4,),  # each class has an output of its own
+}
+#: Parameters that move no answer: a shared head's bias adds the same to every logit.
+IDLE = {"maml": {"head.bias"}}
 #: Rows for which the order of the support images means something.
 ORDERED = ("matching_fce",)
 ROWS = method_rows()
@@ -81,14 +90,18 @@ def tiny(
     cpu: bool = True,
 ) -> Config:
     config = MethodRecipe(row, dataset, shot, cpu).config()
-    own = {key: value for key, value in TINY.items() if _has(config, key)}
-    settings = [f"{key}={value}" for key, value in own.items()]
+    settings = []
+    for key, value in TINY.items():
+        old = _setting(config, key)
+        if old is not None:
+            settings.append(f"{key}={min(old, value) if key in AT_MOST else value}")
     return config.with_settings([*settings, f"data.name=folder:{images}", *changes])
 
 
-def _has(config: Config, key: str) -> bool:
+def _setting(config: Config, key: str) -> Any:
+    """Its value; None if the recipe has no such setting."""
     table, _, name = key.partition(".")
-    return table in config.sections() and name in {f.name for f in fields(getattr(config, table))}
+    return vars(getattr(config, table)).get(name) if table in config.sections() else None
 
 
 def untrained(config: Config) -> Method:
@@ -179,7 +192,7 @@ def test_it_trains_resumes_bit_for_bit_is_measured_and_classifies(
 @pytest.mark.parametrize("row", ROWS)
 def test_every_recipe_takes_two_steps(row: str, images: Path) -> None:
     made: list[Config] = []
-    for dataset, shot, cpu in itertools.product(METHOD_DATASETS, (1, 5), (False, True)):
+    for dataset, shot, cpu in itertools.product(METHOD_DATASETS, METHOD_SHOTS, (False, True)):
         config = tiny(row, images, dataset=dataset, shot=shot, cpu=cpu)
         if config in made:  # made tiny, most are alike
             continue
@@ -214,7 +227,7 @@ def test_gradients_reach_every_parameter_with_either_network(
         trainer.step(1, only=[update.name])  # multipliers that start at zero hide what is behind
         reached |= {n for n, p in model.named_parameters() if p.grad is not None and p.grad.any()}
     missing = {n for n, p in model.named_parameters() if p.requires_grad} - reached
-    assert missing == set()
+    assert missing <= IDLE.get(config.method.name, set())
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -257,25 +270,18 @@ def test_tasks_are_apart_and_queries_are_as_it_says(row: str, images: Path) -> N
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_unequal_shots_and_other_ways_are_answered_or_refused_in_a_sentence(
+def test_unequal_shots_are_answered_and_other_numbers_of_classes_too_or_refused_in_a_sentence(
     row: str, images: Path
 ) -> None:
-    model = untrained(tiny(row, images))
-    for labels, way in (([0, 0, 0, 1, 2, 2], 3), ([0, 1], 2), ([0, 1, 2, 3, 3], 4)):
+    config = tiny(row, images)
+    model = untrained(config)
+    for labels, way in (([0, 0, 0, 1, 2, 2], WAY), ([0, 1], 2), ([0, 1, 2, 3, 3], 4)):
         task = task_of(4, labels)
-        refusal = refusal_of(model, task, way)
-        if refusal is None:
-            logits = answers(model, task, way)
-            assert logits.shape == (1, 5, way)
-            assert logits.isfinite().all()
-        else:
-            assert "\n" not in refusal
-            assert len(refusal) > 30
-
-
-def refusal_of(model: Method, task: tuple[Tensor, Tensor, Tensor], way: int) -> str | None:
-    try:
-        answers(model, task, way)
-    except UserError as error:
-        return str(error)
-    return None
+        if way in REFUSED_WAYS.get(config.method.name, ()):
+            with pytest.raises(UserError, match=rf"{WAY} classes.* {way}") as refused:
+                answers(model, task, way)
+            assert "\n" not in str(refused.value)
+            continue
+        logits = answers(model, task, way)
+        assert logits.shape == (1, 5, way)
+        assert logits.isfinite().all()
