@@ -91,16 +91,23 @@ def test_answers_follow_the_papers_equations_neuron_by_neuron() -> None:
     torch.testing.assert_close(logits, torch.stack(expected), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("keys", ["own", "shared"])
 @pytest.mark.parametrize("backbone", ["conv4", "resnet12"])
-def test_with_an_empty_memory_it_is_its_base_network(backbone: str) -> None:
-    model = built(f"backbone.name={backbone}", "backbone.width=2")
-    x = model.backbone.preprocess(task([1, 1, 1])[2][0])
-    base = copy.deepcopy(model.backbone)
-    for number, norm in enumerate(m for m in base.modules() if isinstance(m, nn.BatchNorm2d)):
-        for name in ("running_mean", "running_var"):
-            getattr(norm, name).copy_(getattr(model.description, f"{name}_{number}"))
+def test_with_an_empty_memory_it_is_its_base_network(backbone: str, keys: str) -> None:
+    model = built(f"backbone.name={backbone}", "backbone.width=2", f"method.keys={keys}")
+    support, labels, query = task([1, 1, 1])
+    images, x = (model.backbone.preprocess(i.flatten(0, 1)) for i in (support, query))
     with torch.no_grad():
-        torch.testing.assert_close(model.predict(x, None)[0], model.head(base(x)))
+        memory = model.describe(images, labels)
+        empty = memory._replace(
+            keys=memory.keys[:, :0],
+            on=[values[:, :0] for values in memory.on],
+            active=[mask[:, :0] for mask in memory.active],
+            outputs=memory.outputs[:, :0],
+        )
+        plain = model.head(model.backbone(x)).unflatten(0, (2, -1))
+        torch.testing.assert_close(model.predict(x, empty), plain)
+        assert (model.predict(x, memory) - plain).abs().mean() > 0.01, "the test sees nothing"
 
 
 def test_values_of_zero_shift_nothing() -> None:

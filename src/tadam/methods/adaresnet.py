@@ -207,13 +207,11 @@ class AdaResNet(WithBackbone):
         keys = self._keys(images, z).unflatten(0, (tasks, -1))
         return Memory(keys, on, off, active, outputs)
 
-    def predict(self, images: Tensor, memory: Memory | None) -> Tensor:
+    def predict(self, images: Tensor, memory: Memory) -> Tensor:
         """Logits of queries, (T*Q, C, H, W) as `preprocess` gives them -> (T, Q, outputs).
 
-        Without a memory these are the network's own, (1, Q, outputs).
+        With an empty memory, N = 0, these are the network's own.
         """
-        if memory is None:
-            return self.head(self._plain(images))[None]  # type: ignore[no-any-return]
         z = self._plain(images) if self.key_network is None else images
         keys = self._keys(images, z).unflatten(0, (len(memory.keys), -1))
         attention = (self.attention * keys @ memory.keys.mT).softmax(dim=-1)  # (T, Q, N)
@@ -228,7 +226,8 @@ class AdaResNet(WithBackbone):
     def _shift(self, layer: int, attention: Tensor, memory: Memory, shape: Sequence[int]) -> Tensor:
         """The activation of what each query reads for a layer, (T*Q, C, h, w)."""
         read = (attention * memory.on[layer][:, None]) @ memory.active[layer]  # (T, Q, h w C)
-        shift = self._activation(read + memory.off[layer])
+        total = int(attention.shape[-1] > 0)  # of the attention: there may be nothing to read
+        shift = self._activation(read + total * memory.off[layer])
         images, channels, height, width = shape
         return shift.view(images, height, width, channels).permute(0, 3, 1, 2)
 
