@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import tadam.evaluation.tasks
 from command_line import CommandLine, assert_one_sentence
 from tadam.config import Config
 from tadam.errors import UserError
+from tadam.evaluation.conditioning import conditioning_notes
 from tadam.recipes import load_recipe
 from tadam.reproduce import demo
 from tadam.reproduce.demo import CONTESTANTS, run_demo
@@ -92,7 +94,24 @@ def test_the_seed_is_that_of_every_training_run_and_of_the_folder(
 
 
 def test_it_says_what_conditioning_does(finished: tuple[Path, str]) -> None:
-    assert "TADAM with moments, tasks within a family: " in finished[1]
+    text = " ".join(finished[1].split())
+    html = (finished[0] / "report.html").read_text()
+    for row in json.loads((finished[0] / "results.json").read_text()):
+        for kind, words in (("uniform", "all classes"), ("family", "classes within a family")):
+            controls = row["controls"][kind]
+            for note in conditioning_notes(controls):
+                assert f"{row['name']}, tasks of {words}: {note}" in text
+                assert escape(f"{row['name']}, tasks of {words}: {note}") in html
+            numbers = [
+                f"{100 * row[kind if kind == 'family' else 'accuracy']:.1f} ",
+                *(f"{100 * controls[name]['accuracy']:.1f} " for name in controls),
+            ]
+            cells = r"[^<]*</td><td class=\"number\">".join(map(re.escape, numbers))
+            name = re.escape(escape(row["name"]))
+            line = f"<td>{name}</td><td>{words}</td>.*?>{cells}"
+            assert bool(re.search(line, html)) == bool(controls), row["name"]
+    assert "own vectors" in text
+    assert html.count("<li>") == text.count(", tasks of ") == 4
 
 
 def test_a_second_demo_trains_nothing_again(finished: tuple[Path, str]) -> None:
@@ -104,6 +123,7 @@ def test_the_report_is_one_file_with_every_part(finished: tuple[Path, str]) -> N
     for heading in (
         "The rows, side by side",
         "When all classes of a task are of one kind",
+        "What conditioning does",
         "The same images under two tasks",
         "One task",
         "How it learnt",

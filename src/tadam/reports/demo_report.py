@@ -1,7 +1,6 @@
 """The demo's report: one HTML page to show a colleague."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tadam.evaluation.tasks import Evaluation
 from tadam.methods.base import Method
 from tadam.methods.tadam import Tadam
 from tadam.reports import plots
+from tadam.reports.demo_row import Row, vectors_section
 from tadam.reports.figure import svg_text
 from tadam.reports.html import accuracy_table, page, picture, section
 from tadam.reports.terminal import percent, points
@@ -36,37 +36,6 @@ _DIFFERENCES = (
     "and conditions the last layer alone, on standardised moments, with a base and with dropout "
     "before TEN."
 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the demo's table: accuracy on uniform tasks and on tasks within a family.
-
-    Attributes:
-        seconds: Training time.
-        controls: Controls by kind of task (uniform, family) and name; see `Evaluation`.
-    """
-
-    name: str
-    accuracy: float
-    ci95: float | None
-    family: float
-    family_ci95: float | None
-    seconds: float
-    controls: dict[str, dict[str, dict[str, float | None]]] = field(default_factory=dict)
-
-    @property
-    def training(self) -> str:
-        """Training time as text."""
-        return f"{self.seconds:.0f} s" if self.seconds else "none"
-
-    @property
-    def other(self) -> tuple[float, float | None] | None:
-        """Own minus another task's vectors on family tasks, and its interval; None without TEN."""
-        control = self.controls.get("family", {}).get("other")
-        if control is None or control["difference"] is None:
-            return None
-        return control["difference"], control["difference_ci95"]
 
 
 def write_report(
@@ -98,6 +67,7 @@ def write_report(
     sections = [
         _comparison(rows, result),
         _family_comparison(rows, samplers[1]),
+        vectors_section(rows),
         *([_two_tasks(model, samplers[1])] if isinstance(model, Tadam) and model.ten else []),
         _one_task(model, sampler, result.accuracy),
         _learning(runs),

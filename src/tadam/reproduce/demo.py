@@ -17,7 +17,8 @@ from tadam.methods.base import InputSpec, Method, build_model
 from tadam.models.find import BEST
 from tadam.models.modelfile import load_model
 from tadam.recipes import load_recipe
-from tadam.reports.demo_report import Row, write_report
+from tadam.reports.demo_report import write_report
+from tadam.reports.demo_row import VECTOR_COLUMNS, Row
 from tadam.reports.terminal import percent, points, progress_bar
 from tadam.reports.training_progress import TerminalReporter
 from tadam.system.files import write_text
@@ -111,8 +112,9 @@ def run_demo(folder: Path, console: Console, settings: tuple[str, ...] = ()) -> 
         rows.append(_row(contestant.name, found, run.seconds))
     console.print()
     console.print(_table(rows))
-    for note in found.family.notes:
-        console.print(f"{CONTESTANTS[-1].name}, tasks within a family: {note}")
+    console.print(_vectors(rows))
+    for sentence in (text for row in rows for text in row.sentences):
+        console.print(sentence)
     minutes = (time.monotonic() - started) / 60
     write_text(folder / "results.json", json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     runs = {c.name: folder / c.folder for c in CONTESTANTS}
@@ -191,4 +193,12 @@ def _table(rows: list[Row]) -> Table:
             row.training,
         )
     table.caption = f"{TEST_TASKS} tasks x {QUERIES} queries, seed {SEED}"
+    return table
+
+
+def _vectors(rows: list[Row]) -> Table:
+    """Every conditioned row under a task's own vectors, another's, the mean, and none."""
+    table = Table(*VECTOR_COLUMNS)
+    for line in (line for row in rows for line in row.vectors):
+        table.add_row(*line)
     return table
