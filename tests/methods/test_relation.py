@@ -69,6 +69,47 @@ def test_scores_are_those_of_concatenated_maps(side: int) -> None:
     torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
 
 
+def normalised(x: Tensor, norm: nn.BatchNorm2d) -> Tensor:
+    """By the mean and variance of this batch."""
+    mean, variance = x.mean((0, 2, 3), keepdim=True), x.var((0, 2, 3), False, keepdim=True)
+    scale, shift = (v[:, None, None] for v in (norm.weight, norm.bias))
+    return (x - mean) / (variance + 1e-3).sqrt() * scale + shift
+
+
+def unit(x: Tensor, layer: Any, pools: bool) -> Tensor:
+    x = normalised(nn.functional.conv2d(x, layer.conv.weight, padding=1), layer.norm).relu()
+    return nn.functional.max_pool2d(x, 2) if pools else x
+
+
+def by_the_paper(model: Any, support: Tensor, labels: Tensor, query: Tensor) -> Tensor:
+    """Scores of one task, pair by pair: support set, queries and pairs are a batch each."""
+    maps = []
+    for images in (support, query):
+        x = (images - 100.0) / 50.0  # the mean and the deviation it was initialised with
+        for number, layer in enumerate(model.backbone.units):
+            x = unit(x, layer, pools=number < 2)
+        maps.append(x)
+    classes = [maps[0][labels == k].sum(dim=0) for k in range(3)]
+    x = torch.stack([torch.cat([c, q]) for q in maps[1] for c in classes])
+    for layer in (model.relation.first, model.relation.second):
+        x = unit(x, layer, pools=True)
+    return model.relation.score(model.relation.hidden(x.flatten(1)).relu()).view(-1, 3)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("shots", [[1, 1, 1], [1, 3, 2]], ids=["equal", "unequal"])
+def test_answers_are_those_of_a_plain_computation_task_by_task(shots: list[int]) -> None:
+    model = built("backbone.pooled_units=2", "backbone.activation=relu")
+    generator = torch.Generator().manual_seed(2)
+    for norm in (m for m in model.modules() if isinstance(m, nn.BatchNorm2d)):
+        nn.init.uniform_(norm.weight, 0.5, 1.5, generator=generator)
+        nn.init.normal_(norm.bias, generator=generator)
+    tasks = task(shots)
+    with torch.no_grad():
+        scores = model(*tasks, 3)
+        expected = [by_the_paper(model, *one) for one in zip(*tasks, strict=True)]
+    torch.testing.assert_close(scores, torch.stack(expected), rtol=1e-4, atol=1e-4)
+
+
 def test_the_loss_is_the_squared_error_to_one_for_the_right_class_and_zero_for_others() -> None:
     scores, targets = np.array([[2.0, -1.0, 0.0], [0.5, 3.0, -2.0]]), np.array([1, 0])
     r = 1 / (1 + np.exp(-scores))
