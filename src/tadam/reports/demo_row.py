@@ -82,6 +82,6 @@ def vectors_section(rows: Sequence[Row]) -> str:
         "What conditioning does",
         f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><ul>{said}</ul>",
         "The same tasks with the FiLM vectors that TEN makes of the task, with those of another "
-        "task, with the mean vectors of training tasks, and with none. Conditioning that depends on "
-        "the task does best with the task's own.",
+        "task, with the mean vectors of training tasks, and with none. Conditioning that depends "
+        "on the task does best with the task's own.",
     )
