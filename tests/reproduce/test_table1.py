@@ -81,6 +81,14 @@ def test_published_numbers_of_the_data_set_and_of_mini_imagenet_stand_side_by_si
     assert any("each system's own paper" in note for note in notes(omniglot))
 
 
+def test_times_are_means_over_the_seeds() -> None:
+    request = Request("table1", seeds=(0, 1))
+    made = [made_up(request, Cell("maml", 5), seed, 0.5, 12.0 + 8 * seed) for seed in (0, 1)]
+    runs = [replace(run, task_milliseconds=4.0 + 10 * run.seed) for run in made]
+    maml = row_of(build_table(request, runs), "maml", 5)
+    assert (maml["train min"], maml["ms/task"]) == ("15.0", "9")  # 11 and 19; 4 and 14
+
+
 def test_a_narrow_screen_shows_whole_names_in_fewer_columns() -> None:
     request = Request("table1", "omniglot", "cpu", (), (1,))
     cells = [Cell(row, 1) for row in ("maml_first_order", "matching_fce")]
@@ -108,6 +116,11 @@ def test_files_say_who_sees_the_queries_together(tmp_path: Path) -> None:
         {"accuracy": pytest.approx(0.353), "ci95": None},
         {"accuracy": pytest.approx(0.486), "ci95": None},
     ]
+    (tadam,) = [r for r in stored["rows"] if (r["row"], r["shot"]) == ("tadam", 1)]
+    on_mini_imagenet = {"accuracy": pytest.approx(0.585), "ci95": pytest.approx(0.003)}
+    assert tadam["mini_imagenet"] == on_mini_imagenet
+    (adacnn,) = [r for r in stored["rows"] if (r["row"], r["shot"]) == ("adacnn", 1)]
+    assert adacnn["mini_imagenet"] is None
     with paths[2].open() as file:
         together = {row["row"]: row["together"] for row in csv.DictReader(file)}
     assert (together["matching"], together["protonet"]) == ("yes", "no")
@@ -177,6 +190,15 @@ def test_two_rows_are_trained_measured_and_kept(
     assert (tmp_path / "r" / "table1.png").is_file()
     estimate = json.loads(tadam(*command, "--estimate", "--json").out)
     assert [run["seconds"] for run in estimate["runs"]] == [0.0, 0.0]
+
+
+def test_the_time_of_rows_that_are_missing_is_estimated(tmp_path: Path, tadam: CommandLine) -> None:
+    command = tiny_command(tmp_path, "matching,maml", "backbone.width=2")
+    found = json.loads(tadam(*command, "--estimate", "--json").out)
+    assert [run["name"] for run in found["runs"]] == ["matching-1shot-seed0", "maml-1shot-seed0"]
+    assert all(run["steps"] == 6 and 0 < run["seconds"] < 600 for run in found["runs"])
+    assert found["seconds"] == sum(run["seconds"] for run in found["runs"])
+    assert not (tmp_path / "r").exists()
 
 
 def test_mistakes_are_one_sentence(tadam: CommandLine) -> None:

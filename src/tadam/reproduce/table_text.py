@@ -34,9 +34,10 @@ def _last(line: Line, text: Callable[[RunResult], str]) -> str:
     return text(line.runs[-1]) if line.runs else "–"
 
 
-def _mean_milliseconds(line: Line) -> str:
-    times = [t for run in line.runs if (t := run.task_milliseconds) is not None]
-    return f"{fmean(times):.0f}" if times else "–"
+def _mean(line: Line, measured: Callable[[RunResult], float | None], digits: int) -> str:
+    """Mean over its runs."""
+    found = [value for run in line.runs if (value := measured(run)) is not None]
+    return f"{fmean(found):.{digits}f}" if found else "–"
 
 
 #: Column -> its text, by experiment.
@@ -53,8 +54,8 @@ COLUMNS: dict[str, dict[str, Callable[[Line], str]]] = {
         "together": lambda line: _last(
             line, lambda run: "yes" if run.sees_queries_together else "no"
         ),
-        "train min": lambda line: _last(line, lambda run: f"{run.training_minutes:.1f}"),
-        "ms/task": _mean_milliseconds,
+        "train min": lambda line: _mean(line, lambda run: run.training_minutes, digits=1),
+        "ms/task": lambda line: _mean(line, lambda run: run.task_milliseconds, digits=0),
     },
     "table2": {
         "row": lambda line: line.cell.row,

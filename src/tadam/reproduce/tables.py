@@ -94,7 +94,7 @@ class Line:
 
     @property
     def on_mini_imagenet(self) -> MeanAccuracy | None:
-        """What Table 1 says of this row, whatever the data set; None for rows of other tables."""
+        """What was published for a row of Table 1 on mini-ImageNet, whatever our data set."""
         found = published("table1", "mini_imagenet", self.cell)
         return MeanAccuracy(*found) if found else None
 
@@ -138,7 +138,7 @@ class ResultTable:
 
     def to_json(self) -> dict[str, Any]:
         """Plain types; what follows from the runs is included for readers."""
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "row": line.cell.row,
                 "shot": line.cell.shot,
@@ -150,6 +150,9 @@ class ResultTable:
             }
             for line in self.lines
         ]
+        if self.experiment == "table1":
+            for row, line in zip(rows, self.lines, strict=True):
+                row["mini_imagenet"] = line.on_mini_imagenet and _fields(line.on_mini_imagenet)
         head = {"experiment": self.experiment, "dataset": self.dataset, "preset": self.preset}
         return {**head, "changes": list(self.changes), "rows": rows}
 
