@@ -62,6 +62,7 @@ def state_of(live: LiveProject) -> dict[str, Any]:
         "accuracy_history": [{"images": n, "accuracy": a} for n, a in curve],
         "undo": {"undo": undo, "redo": redo},
         "busy": live.busy and live.busy._asdict(),
+        "problems": [{"name": name, "detail": detail} for name, detail in live.problems],
     }
 
 

@@ -64,7 +64,7 @@ def from_bytes(name: str, content: bytes) -> Incoming:
 def add_photos(
     project: Project,
     files: Iterable[Incoming],
-    embed: Callable[[Sequence[ImageSource]], Embedded],
+    embed: Callable[[str, Sequence[ImageSource]], Embedded],
     pool: ThreadPoolExecutor,
     class_id: int | None = None,
     by_folder: bool = False,
@@ -77,7 +77,7 @@ def add_photos(
     Args:
         project: Which one.
         files: The photos.
-        embed: What the project's model makes of photos.
+        embed: What the model of a name makes of photos.
         pool: Threads that look at them.
         class_id: Their class; None for no label.
         by_folder: Whether the outermost folder in a file's name is its class.
@@ -130,48 +130,64 @@ def _stored(project: Project, file: Incoming) -> Arrival | int | UserError:
 def _embed_and_add(
     project: Project,
     stored: list[tuple[Arrival, str | None]],
-    embed: Callable[[Sequence[ImageSource]], Embedded],
+    embed: Callable[[str, Sequence[ImageSource]], Embedded],
     class_id: int | None,
     by_folder: bool,
     group: str,
     result: AddedPhotos,
 ) -> None:
-    found = embed([project.files.path(a.digest) for a, _ in stored]) if stored else None
-    if found is None:
-        return
+    paths = [project.files.path(a.digest) for a, _ in stored]
+    while stored:
+        model = project.model
+        found = embed(model, paths)
+        with project.database.lock:
+            if project.model == model:  # or it was changed meanwhile
+                _add(project, stored, found, model, class_id, by_folder, group, result)
+                break
+
+
+def _add(
+    project: Project,
+    stored: list[tuple[Arrival, str | None]],
+    found: Embedded,
+    model: str,
+    class_id: int | None,
+    by_folder: bool,
+    group: str,
+    result: AddedPhotos,
+) -> None:
+    """Adds what a model has seen, in one transaction; the caller holds the database's lock."""
     for row, sentence in found.problems.items():
         arrival = stored[row][0]
         problem = sentence.replace(str(project.files.path(arrival.digest)), arrival.name)
         result.problems.append((arrival.name, problem))
-    model = project.model
-    with project.database.lock:
-        changes: list[FieldChange] = []
-        photos: list[Photo] = []
-        boxes: list[Box] = []
-        with project.database.transaction() as connection:
-            for row, z in zip(found.rows, found.z, strict=True):
-                arrival, folder = stored[row]
-                twin = project.photos.get(project.by_digest.get(arrival.digest, -1))
-                if twin and not twin.deleted:  # from another request at the same time
-                    result.duplicates.append((arrival.name, twin.id))
-                    continue
-                label = class_id
-                if by_folder:
-                    label = _class_of(project, connection, folder, boxes, changes)
-                photo = _insert(project, connection, arrival, label, changes)
-                photos.append(photo)
-                connection.execute(
-                    "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)",
-                    (photo.id, model, z.tobytes()),
-                )
-            if changes:
-                _record(project, connection, changes, group, result)
-                project.touch()
-        for box in boxes:
-            project.boxes[box.id] = box
-        for photo in photos:
-            project.photos[photo.id] = photo
-            project.by_digest[photo.digest] = photo.id
+    changes: list[FieldChange] = []
+    photos: list[Photo] = []
+    boxes: list[Box] = []
+    with project.database.transaction() as connection:
+        for row, z in zip(found.rows, found.z, strict=True):
+            arrival, folder = stored[row]
+            twin = project.photos.get(project.by_digest.get(arrival.digest, -1))
+            if twin and not twin.deleted:  # from another request at the same time
+                result.duplicates.append((arrival.name, twin.id))
+                continue
+            label = class_id
+            if by_folder:
+                label = _class_of(project, connection, folder, boxes, changes)
+            photo = _insert(project, connection, arrival, label, changes)
+            photos.append(photo)
+            connection.execute(
+                "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)",
+                (photo.id, model, z.tobytes()),
+            )
+        if changes:
+            _record(project, connection, changes, group, result)
+            project.touch()
+    for box in boxes:
+        project.boxes[box.id] = box
+    for photo in photos:
+        project.photos[photo.id] = photo
+        project.by_digest[photo.digest] = photo.id
     result.added += [photo.id for photo in photos]
 
 

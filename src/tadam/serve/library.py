@@ -54,7 +54,7 @@ class Library:
         self.worker = ThreadPoolExecutor(1, "learning")
         self.background = ThreadPoolExecutor(2, "background")
         self.looking = ThreadPoolExecutor(os.cpu_count() or 1, "looking")
-        self._lock = threading.RLock()
+        self._lock, self._loading = threading.RLock(), threading.Lock()
         self._open: dict[str, LiveProject] = {}
         self._embedders: dict[str, Embedder] = {}
         self._held = ExitStack()
@@ -68,7 +68,7 @@ class Library:
         """The embedder of a model, loaded once."""
         if not self.local and model not in shipped_models():
             raise UserError(f"there is no model {model!r} here: see the list of models")
-        with self._lock:
+        with self._loading:  # takes seconds; `_lock` would keep everybody out of every project
             if model not in self._embedders:
                 self._embedders[model] = Embedder(model, self.queue.pool)
             return self._embedders[model]
@@ -80,6 +80,7 @@ class Library:
             self.embedder,
             self.queue,
             self.worker,
+            self.background,
             lambda what: self._notify(number, what),
         )
         self._open[number] = live
@@ -165,6 +166,8 @@ class Library:
 
     def close(self) -> None:
         """Finishes fits that are under way and closes all projects."""
+        for live in self._open.values():
+            live.catching_up.stop()
         for pool in (self.background, self.worker, self.looking):
             pool.shutdown(cancel_futures=True)
         for live in self._open.values():

@@ -4,7 +4,6 @@ Requests never wait for the fit unless they ask for an answer; then they wait fo
 """
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -15,8 +14,9 @@ import numpy.typing as npt
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.embedded import Embedded, Embedder, Eyes
 from tadam.classify.reading import ImageSource
-from tadam.errors import RunFailed, UserError
-from tadam.serve.arrivals import AT_ONCE, stored_embeddings
+from tadam.serve.arrivals import stored_embeddings
+from tadam.serve.catching_up import CatchingUp, embedded_patiently
+from tadam.serve.naming import counted
 from tadam.serve.prediction_queue import PredictionQueue
 from tadam.serve.problem import Refused
 from tadam.serve.project import Project
@@ -24,8 +24,8 @@ from tadam.serve.taught import Taught, from_file, taught
 
 #: Seconds that a question waits for a fit.
 _PATIENCE = 120.0
-#: Seconds between two attempts to get photos into a full queue.
-_PAUSE = 0.1
+#: What a fit is busy with.
+_FITTING = ("learning", "guessing")
 
 
 class Busy(NamedTuple):
@@ -45,6 +45,7 @@ class LiveProject:
         embedder: Gives the embedder of a model.
         queue: What embeds photos.
         worker: Where fits run, one after another.
+        background: Where photos are embedded that a model has not seen.
         notify: Called with `state` or `progress` when there is something to show.
     """
 
@@ -55,6 +56,7 @@ class LiveProject:
         embedder: Callable[[str], Embedder],
         queue: PredictionQueue,
         worker: ThreadPoolExecutor,
+        background: Executor,
         notify: Callable[[str], None],
     ) -> None:
         self.id = id
@@ -70,6 +72,9 @@ class LiveProject:
         self._known: tuple[str, dict[int, npt.NDArray[np.float32]]] = ("", {})
         self._kept: dict[str, tuple[object, list[Any]]] = {}
         self._keeping = threading.Lock()
+        self.catching_up = CatchingUp(
+            project, embedder, queue, background, self._progress("embedding")
+        )
         project.on_change = self.refresh
         self.refresh()
 
@@ -129,43 +134,41 @@ class LiveProject:
 
     def close(self) -> None:
         """Waits for a fit that is under way, then closes the project."""
+        self.catching_up.stop()
         self.project.on_change = lambda: None
         with self._fitting:
             self._closed = True
             self.project.close()
 
-    def embed(self, images: Sequence[ImageSource]) -> Embedded:
-        """What the project's model makes of new photos; waits while the queue is full."""
-        eyes = self._embedder(self.project.model).eyes
-        while True:
-            try:
-                return self.queue.submit(eyes, images).result()
-            except Refused as refusal:
-                if refusal.status != 429:
-                    raise
-                time.sleep(_PAUSE)
+    def embed(self, model: str, images: Sequence[ImageSource]) -> Embedded:
+        """What a model makes of new photos; waits while the queue is full."""
+        return embedded_patiently(self.queue, self._embedder(model).eyes, images)
 
     def _fitted_now(self) -> Taught:
         if file := self.project.classifier_file:
             return from_file(FewShotClassifier.load(file, device="cpu"), self.queue.pool)
+        skipped = self.catching_up.unreadable
         with self.project.database.lock:
-            photos = self.project.live_photos()
+            model = self.project.model
+            photos = [p for p in self.project.live_photos() if p.id not in skipped]
             names = {box.id: box.name for box in self.project.live_boxes()}
         labelled = [p for p in photos if p.class_id in names]
         others = [p for p in photos if p.class_id not in names]
         if len({p.class_id for p in labelled}) < 2:
             return Taught()
-        z = self.embeddings()
-        embedder = self._embedder(self.project.model)
+        z = self.embeddings(model)
+        embedder = self._embedder(model)
         missing = [p.id for p in photos if p.id not in z]
         if missing:
-            raise RunFailed(f"{len(missing)} photos are not embedded yet")
+            self.catching_up.start()
+            count = counted(len(missing))
+            raise Refused(503, f"the model has not seen {count} yet: ask again in a while")
         path = self.project.files.path
         made = embedder.classifier(
             np.stack([z[p.id] for p in labelled]),
             [names[p.class_id] for p in labelled if p.class_id is not None],
             lambda: [path(p.digest) for p in labelled],
-            self._progress("learning"),
+            self._progress(_FITTING[0]),
         )
         places = {name: number for number, name in names.items()}
         class_ids = [places[str(name)] for name in made.classes_.tolist()]
@@ -173,15 +176,16 @@ class LiveProject:
         if embedder.conditioned:
             eyes = Eyes(made.predictor_, self.queue.pool)
             if others:
-                rest = eyes.embed([path(p.digest) for p in others], self._progress("guessing")).z
+                rest = eyes.embed([path(p.digest) for p in others], self._progress(_FITTING[1])).z
         elif others:
             rest = np.stack([z[p.id] for p in others])
-        self.busy = None
+        if self.busy and self.busy.what in _FITTING:
+            self.busy = None
         return taught(made, class_ids, eyes, [p.id for p in labelled], [p.id for p in others], rest)
 
-    def embeddings(self) -> dict[int, npt.NDArray[np.float32]]:
+    def embeddings(self, model: str | None = None) -> dict[int, npt.NDArray[np.float32]]:
         """By photo; read from the database once, then only those that are new."""
-        model = self.project.model
+        model = model or self.project.model
         if self._known[0] != model:
             self._known = (model, {})
         known = self._known[1]
@@ -226,42 +230,13 @@ class LiveProject:
         except Exception:  # a full disk; the next request that writes will say so
             return
 
-    def change_model(self, model: str, background: Executor) -> None:
+    def change_model(self, model: str) -> None:
         """Embeds all photos with another model, then uses it."""
-        embedder = self._embedder(model)  # a mistake in its name shows at once
         if self.busy is not None:
             raise Refused(409, "something else is under way: wait for it to finish")
-        self.show(Busy("embedding", 0, max(1, len(self.project.live_photos()))))
-        background.submit(self._reembed, model, embedder)
+        self.catching_up.change_to(model)
 
-    def _reembed(self, model: str, embedder: Embedder) -> None:
-        project = self.project
-        try:
-            while missing := self._without(model):
-                total = len(project.photos)
-                part = missing[:AT_ONCE]
-                paths = [project.files.path(project.photos[i].digest) for i in part]
-                found = self.queue.submit(embedder.eyes, paths).result()
-                if found.problems:
-                    raise UserError(next(iter(found.problems.values())))
-                with project.database.transaction() as connection:
-                    connection.executemany(
-                        "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)",
-                        [(i, model, z.tobytes()) for i, z in zip(part, found.z, strict=True)],
-                    )
-                self.show(Busy("embedding", total - len(missing) + len(part), total))
-            with project.database.lock:
-                if self._without(model):  # arrived meanwhile
-                    return self._reembed(model, embedder)
-                project.set_fact("model", model)
-            with project.database.transaction() as connection:
-                connection.execute("DELETE FROM embedding WHERE model<>?", (model,))
-        except Exception as error:
-            self.failure = error
-        finally:
-            self.show(None)
-            project.changed()
-
-    def _without(self, model: str) -> list[int]:
-        ids, _ = stored_embeddings(self.project, model)
-        return sorted(set(self.project.photos) - set(ids))
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """What went wrong in the background: a name and a sentence each."""
+        return self.catching_up.problems

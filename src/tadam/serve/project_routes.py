@@ -86,14 +86,14 @@ def show_project(live: AProject) -> Any:
 
 
 @projects_router.patch("/{p}", response_model=ProjectItem)
-def change_project(live: AProject, studio: AStudio, body: ProjectChange) -> Any:
+def change_project(live: AProject, body: ProjectChange) -> Any:
     """Rename a project, or choose another model, with which all photos are embedded anew."""
     if body.name is not None:
         from tadam.serve.naming import clean_name
 
         live.project.set_fact("name", clean_name(body.name))
     if body.model is not None and body.model != live.project.model:
-        writable(live).change_model(body.model, studio.library.background)
+        writable(live).change_model(body.model)
     return project_item(live)
 
 

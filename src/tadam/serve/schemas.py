@@ -122,6 +122,13 @@ class BusyItem(BaseModel):
     total: int
 
 
+class ProblemItem(BaseModel):
+    """A file that cannot be used, or something that could not be done, and why."""
+
+    name: str
+    detail: str
+
+
 class State(BaseModel):
     """Everything about a project but its photos."""
 
@@ -133,6 +140,9 @@ class State(BaseModel):
     accuracy_history: list[AccuracyPoint]
     undo: UndoItem
     busy: BusyItem | None
+    problems: list[ProblemItem] = Field(
+        default=[], description="what went wrong in the background since the server started"
+    )
 
 
 class ClassName(_Body):
@@ -175,13 +185,6 @@ class DuplicateItem(BaseModel):
 
     name: str
     id: int
-
-
-class ProblemItem(BaseModel):
-    """A file that cannot be used, and why."""
-
-    name: str
-    detail: str
 
 
 class Added(BaseModel):
