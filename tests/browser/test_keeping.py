@@ -60,6 +60,7 @@ def test_all_of_it_can_be_taken_away_and_brought_back(
     with zipfile.ZipFile(download(studio, "Photos", tmp_path)) as archive:
         kinds = [name.partition("/")[0] for name in archive.namelist() if "/" in name]
         assert sorted(kinds) == ["Boat"] * 4 + ["House"] * 4
+    expect(studio.page.get_by_role("status").filter(has_text="Packing 9 photos")).to_be_visible()
     rows = list(csv.reader(io.StringIO(download(studio, "Answers", tmp_path).read_text("utf-8"))))
     assert len(rows) == 1 + 9
     # Back in: as a new project, and into one that has the photos already.

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from photo_files import photo_file
 from running_studio import RunningStudio
@@ -133,11 +133,20 @@ def test_folders_zips_and_pasted_pictures_come_in(studio: StudioPage) -> None:
     with zipfile.ZipFile(packed, "w") as archive:
         for file in photos("Tree", range(4)):
             archive.writestr(f"trees/{file['name']}", file["buffer"])  # type: ignore[arg-type]
+    held: list[Route] = []
+    studio.page.route(re.compile("/images$"), lambda route: held.append(route))
     studio.choose(
         studio.page.get_by_role("button", name="Add photos", exact=True),
         [{"name": "trees.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}],
     )
+    # How many photos are in a zip shows only when it has been unpacked.
+    progress = studio.page.get_by_role("region", name="Adding photos")
+    expect(progress.get_by_role("progressbar")).to_have_js_property("position", -1)
+    expect(progress).to_have_text("Adding photos")
+    held[0].continue_()
     studio.counts("trees", 4)
+    expect(progress).to_have_count(0)
+    studio.page.unroute(re.compile("/images$"))
     studio.paste(photo_file("Lamp", 1))
     studio.says("Added 1 photo.")
     studio.filter("No label")

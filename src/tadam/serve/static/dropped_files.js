@@ -50,6 +50,9 @@ export async function filesOf(transfer) {
   return found;
 }
 
+/** @param {Found} found */
+export const isZip = ({ path }) => /\.zip$/i.test(path);
+
 /** The files of a file dialog. @param {FileList | null} list @returns {Found[]} */
 export function filesOfDialog(list) {
   return [...(list ?? [])].filter(wanted)
@@ -70,8 +73,7 @@ export function byClassFolder(found) {
   const files = found.map(({ file }, i) => ({
     file, path: parts[i].slice(nested ? 1 : 0).join("/"),
   }));
-  const zips = files.some(({ path }) => /\.zip$/i.test(path));
-  return { files, byFolder: zips || files.some(({ path }) => path.includes("/")) };
+  return { files, byFolder: files.some(isZip) || files.some(({ path }) => path.includes("/")) };
 }
 
 /** Whether something from outside the page is dragged. @param {DragEvent} event */

@@ -4,6 +4,7 @@
 /** @typedef {import("./types.js").Id} Id */
 
 import { call, events, get, post, projectPath, renewToken } from "./api.js";
+import { isZip } from "./dropped_files.js";
 import { PhotoList } from "./photo_list.js";
 import { Store } from "./store.js";
 import { t } from "./strings.js";
@@ -240,8 +241,9 @@ export class Session {
       if (!quiet) this.notices.bad(t.noPhotos);
       return null;
     }
+    const total = files.some(isZip) ? 0 : files.length; // nobody knows how many are in a zip
     const show = quiet ? () => {} : (/** @type {number} */ done) =>
-      this.store.set({ upload: { what: t.adding, done, total: files.length } });
+      this.store.set({ upload: { what: t.adding, done, total } });
     show(0);
     try {
       const result = await upload(this.path, files, { classId, byFolder, group }, show);

@@ -247,6 +247,8 @@ export const t = {
   takeOnnxLead: "For other programs and languages, without tadam.",
   takeZip: "Photos",
   takeZipLead: "A zip with a folder for each class. It can be added to any project again.",
+  takeZipPacking: (/** @type {number} */ n) =>
+    `Packing ${photos(n)}. The browser saves the zip when it is complete.`,
   takeCsv: "Answers",
   takeCsvLead: "A CSV table with the answer for every photo.",
   download: "Download",

@@ -22,7 +22,7 @@
  * @typedef {object} Progress
  * @property {string} what
  * @property {number} done
- * @property {number} total
+ * @property {number} total 0 if nobody knows
  *
  * @typedef {object} ProjectState
  * @property {{id: Id, name: string, model: string, read_only: boolean}} project

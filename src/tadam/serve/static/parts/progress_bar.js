@@ -10,7 +10,8 @@ export function ProgressBar({ progress }) {
   const what = t.busy[progress.what] ?? progress.what;
   return html`<section class="progress" aria-label=${what}>
     <span class="progress-words">${what}</span>
-    <progress aria-label=${what} value=${done} max=${Math.max(total, 1)}></progress>
-    <span class="number">${count(done)} / ${count(total)}</span>
+    ${total > 0 ? html`<progress aria-label=${what} value=${done} max=${total}></progress>
+      <span class="number">${count(done)} / ${count(total)}</span>`
+      : html`<progress aria-label=${what}></progress>`}
   </section>`;
 }

@@ -74,7 +74,7 @@ export function Project({ id, notices }) {
     (document.getElementById("photo-grid") ?? document.getElementById("middle"))?.focus();
   }}>${t.skip}</a>
   <${Header} session=${session} onHelp=${() => setHelp(true)} />${away}
-  <div class="bars-row"><${ProgressBar} progress=${upload ?? busy} /></div>
+  <div class="bars-row"><${ProgressBar} progress=${upload?.total ? upload : busy ?? upload} /></div>
   <main class="studio" data-view=${view}>
     <${ClassesPanel} session=${session} />
     <div class="middle" id="middle" tabindex="-1">

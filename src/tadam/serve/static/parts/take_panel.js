@@ -35,6 +35,7 @@ function Download({ session, kind, title, lead, disabled }) {
 /** @param {{session: import("../session.js").Session}} props */
 export function TakePanel({ session }) {
   const state = useStore(session.store, (value) => value.state);
+  const [packing, setPacking] = useState(false);
   const taught = (state?.classes ?? []).filter(({ count }) => count > 0);
   const able = taught.length >= 2;
   const file = `${(state?.project.name ?? "").replace(/[^\p{L}\p{N}_-]+/gu, "-").toLowerCase() || "mine"}.tadam`;
@@ -49,8 +50,9 @@ export function TakePanel({ session }) {
         disabled=${!able} />
       <${Download} session=${session} kind="onnx" title=${t.takeOnnx} lead=${t.takeOnnxLead}
         disabled=${!able} />
-      <div class="card"><h3>${t.takeZip}</h3><p class="soft">${t.takeZipLead}</p>
-        ${taught.length ? html`<a class="button main" download
+      <div class="card"><h3>${t.takeZip}</h3><p class="soft" role="status">${packing
+        ? t.takeZipPacking(state?.counts.all ?? 0) : t.takeZipLead}</p>
+        ${taught.length ? html`<a class="button main" download onClick=${() => setPacking(true)}
           aria-label=${`${t.download}: ${t.takeZip}`} href=${`/api/v1${session.path}/export/zip`}>
           <${Icon} name="down" />${t.download}</a>`
           : html`<button type="button" class="button main" disabled
