@@ -1,5 +1,6 @@
 """A server that is killed, a folder that another one has, a disk that is full."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,12 +9,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 import pytest
 
 from serving import API, TOKEN, as_process, client, folder_of_classes, in_thread, png
 from tadam.serve.app import studio_app
+from tadam.serve.photo_files import StoredPhotos
 from tadam.serve.project import Project
 from tadam.serve.serve_settings import ServeSettings
 
@@ -99,6 +102,35 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
             assert len(web.add(project, [("x.png", png("box", 1))])["added"]) == 1
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_up_amid_a_request_keeps_what_was_done_and_says_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive, received = StoredPhotos.receive, iter(range(1000))
+
+    def filling(files: StoredPhotos, content: BinaryIO) -> tuple[Path, str]:
+        if next(received) >= 32:  # photos are committed 32 at a time
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return receive(files, content)
+
+    monkeypatch.setattr(StoredPhotos, "receive", filling)
+    settings = ServeSettings(port=0, token=TOKEN)
+    subjects = ("disc", "box") * 20
+    parts = [("files", (f"{s}/{i}.png", png(s, i))) for i, s in enumerate(subjects)]
+    with in_thread(studio_app(settings, tmp_path), settings) as where, client(where) as web:
+        project = web.project("Filling", "fc100")
+        answer = web.post(f"{project}/images", files=parts, data={"by_folder": "true"})
+        assert answer.status_code == 507, answer.text
+        assert "only 32 photos of this request fitted" in answer.json()["detail"]
+        assert web.get(f"{project}/images").json()["total"] == 32
+        # What was kept has been learnt, too.
+        assert web.post(f"{project}/predict", content=png("disc", 90)).is_success
+        nothing = web.post(f"{project}/images", files=parts[36:])
+        assert nothing.status_code == 507
+        assert "nothing of this request was kept" in nothing.json()["detail"]
+        assert web.get(f"{project}/images").json()["total"] == 32
+        assert web.get(f"{project}/state").json()["undo"]["undo"] == "Add 32 photos"
 
 
 def test_a_folder_of_classes_on_the_command_line_becomes_a_project(

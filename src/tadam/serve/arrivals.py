@@ -24,6 +24,7 @@ from tadam.errors import UserError
 from tadam.serve.history import FieldChange, next_action, record
 from tadam.serve.naming import clean_name, counted, folder_of, photo_name
 from tadam.serve.photo_files import Arrival
+from tadam.serve.problem import Refused, full_disk
 from tadam.serve.project import Project
 from tadam.serve.stored_rows import Box, Photo
 from tadam.system.progress import Progress
@@ -88,22 +89,33 @@ def add_photos(
     result, done = AddedPhotos(), 0
     if class_id is not None:
         project.box(class_id)
-    for part in _parts(files):
-        stored: dict[str, tuple[Arrival, str | None]] = {}
-        looked = pool.map(lambda file: _stored(project, file), part)
-        for file, found in zip(part, looked, strict=True):
-            if isinstance(found, UserError):
-                result.problems.append((file.name, str(found)))
-            elif isinstance(found, int):
-                result.duplicates.append((file.name, found))
-            else:
-                stored.setdefault(found.digest, (found, folder_of(file.name)))
-        _embed_and_add(project, list(stored.values()), embed, class_id, by_folder, group, result)
-        done += len(part)
-        if progress:
-            progress(done, max(done, total))
-    if result.added:
-        project.changed()
+    try:
+        for part in _parts(files):
+            stored: dict[str, tuple[Arrival, str | None]] = {}
+            looked = pool.map(lambda file: _stored(project, file), part)
+            for file, found in zip(part, looked, strict=True):
+                if isinstance(found, UserError):
+                    result.problems.append((file.name, str(found)))
+                elif isinstance(found, int):
+                    result.duplicates.append((file.name, found))
+                else:
+                    stored.setdefault(found.digest, (found, folder_of(file.name)))
+            rows = list(stored.values())
+            _embed_and_add(project, rows, embed, class_id, by_folder, group, result)
+            done += len(part)
+            if progress:
+                progress(done, max(done, total))
+    except Exception as error:
+        if result.added and full_disk(error):
+            raise Refused(
+                507,
+                f"the disk is full, only {counted(len(result.added))} of this request fitted: make "
+                "room, then send the others again",
+            ) from error
+        raise
+    finally:
+        if result.added:  # also by parts before one that failed
+            project.changed()
     return result
 
 

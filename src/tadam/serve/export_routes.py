@@ -116,9 +116,12 @@ def _imported(studio: Studio, file: Incoming, fields: dict[str, str]) -> dict[st
     name = fields.get("name") or Path(file.name).stem or "project"
     if is_zip(file):
         live = studio.library.create(name, fields.get("model"))
-        result = studio.add(live, [file], None, True)
+        try:
+            result = studio.add(live, [file], None, True)
+        finally:
+            if not live.project.photos:
+                studio.library.remove(live.id)
         if not result.added:
-            studio.library.remove(live.id)
             sentence = result.problems[0][1] if result.problems else "there are no photos in it"
             raise Refused(422, sentence)
         return {**added_items(live, result), "project": project_item(live)}

@@ -48,10 +48,10 @@ DISK_FULL = "the disk is full and nothing of this request was kept: make room, t
 
 def status_of(error: Exception) -> tuple[int, str]:
     """Status and sentence for an error of ours."""
-    if full_disk(error):
-        return 507, DISK_FULL
     if isinstance(error, Refused):
         return error.status, str(error)
+    if full_disk(error):
+        return 507, DISK_FULL
     if isinstance(error, UserError):
         return 422, str(error)
     if isinstance(error, sqlite3.Error):
