@@ -72,6 +72,9 @@ def test_everything_is_run_in_order_and_once(
     assert runs == []
     found = json.loads(again.out)
     assert list(found) == ["table2", "table3", "figure4", "figure3", "omniglot", "lemma1"]
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "reproduce.md"
+    *most, last = found
+    assert f"`tadam reproduce all` | {', '.join(most)} and {last};" in page.read_text("utf-8")
     assert found["omniglot"]["rows"][0]["runs"][0]["accuracy"] == 0.5
 
     alone = tadam("reproduce", "omniglot", "--out", tmp_path)  # has no preset

@@ -1,16 +1,19 @@
 """Table 1: nine systems, their recipes, published numbers, protocol and files."""
 
 import csv
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from command_line import CommandLine, assert_one_sentence
 from made_up_runs import made_up
 from tadam.errors import UserError
+from tadam.methods.base import InputSpec, build_model
 from tadam.models.modelfile import load_model
 from tadam.recipes import load_recipe
 from tadam.recipes.method_recipes import METHOD_DATASETS, method_rows
@@ -51,6 +54,22 @@ def test_a_cell_is_trained_by_its_methods_recipe() -> None:
             expected = load_recipe(f"protonet-{dataset}-10shot{end}")
             changes = {"schedule": {"episodes": 3}, "run": {"seed": 7}}
             assert request.config(Cell("protonet", 10), 7) == expected.updated(changes)
+
+
+@pytest.mark.parametrize("network", ["conv4", "resnet12"])
+def test_every_row_takes_either_network_and_keeps_the_rest_of_its_recipe(network: str) -> None:
+    changes = (f"backbone.name={network}", "backbone.width=8")
+    for dataset, preset in itertools.product(METHOD_DATASETS, ("cpu", "paper")):
+        request = Request("table1", dataset, preset, shots=(1, 5, 10), changes=changes)
+        for cell in request.cells():
+            config = request.config(cell, 0)
+            found = vars(config.backbone)
+            assert (found["name"], found["width"]) == (network, 8)
+            own = replace(request, changes=()).config(cell, 0)
+            assert replace(config, backbone=own.backbone) == own
+            if (dataset, preset, cell.shot) == ("fc100", "cpu", 1):
+                with torch.device("meta"):
+                    build_model(config, InputSpec(3, 32, 64))
 
 
 def test_published_numbers_of_the_data_set_and_of_mini_imagenet_stand_side_by_side() -> None:
