@@ -62,7 +62,8 @@ def test_everything_is_run_in_order_and_once(
     places = [first.out.index(title) for title in titles]
     assert places == sorted(places)
     assert "of 11 trained models" in (tmp_path / "figure3.md").read_text()  # 6 of Table 3
-    for name in ("table2", "table3", "figure3", "figure4", "omniglot", "lemma1"):
+    paper = ("table2-paper", "table3-paper", "figure4-paper")
+    for name in (*paper, "figure3", "omniglot", "lemma1"):
         kinds = {path.suffix for path in tmp_path.glob(f"{name}.*")}
         assert kinds == {".json", ".md", ".csv", ".tex", ".png"}
 

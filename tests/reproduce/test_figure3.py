@@ -66,6 +66,7 @@ def test_finished_conditioned_runs_of_the_folder_are_found(tmp_path: Path) -> No
         (table3, Cell("alpha-tc", 1), 0),
         (table3, Cell("plain"), 0),
         (figure4, Cell("alpha-5"), 0),
+        (Request("table3", preset="paper"), Cell("tadam"), 0),
     ):
         run = write_model(tmp_path / request.stem / cell.folder(seed), 0.1)
         save_result(run, made_up(request, cell, seed, 0.5, 1.0))
@@ -75,6 +76,7 @@ def test_finished_conditioned_runs_of_the_folder_are_found(tmp_path: Path) -> No
         "table3/alpha-tc-1shot-seed0",
         "table3/tadam-5shot-seed0",
         "table3/tadam-5shot-seed1",
+        "table3-paper/tadam-5shot-seed0",
         "figure4/alpha-5-5shot-seed0",
     ]
 

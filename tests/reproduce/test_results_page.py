@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def _stored_runs() -> list[dict[str, Any]]:
-    names = ("table2", "table3", "figure4", "omniglot")
+    names = ("table2-paper", "table3", "figure4", "omniglot")
     tables = [json.loads((DOCS / "results" / f"{name}.json").read_text()) for name in names]
     return [run for table in tables for row in table["rows"] for run in row["runs"]]
 
@@ -67,10 +67,28 @@ def test_results_are_on_the_page_with_pictures_beside_it(
     page = (tmp_path / "page.md").read_text()
     assert "| 10 | 61.6 ± 0.5 | 77.7 ± 0.7 | +16.1 | 76.7 ± 0.8 | 60.0 |" in page
     assert "| 10 | 80.8 ± 0.3 | 77.7 ± 0.7 | -3.1 | 76.7 ± 0.8 | 60.0 |" in page
-    for name in ("table3", "table3-mini-imagenet", "figure3", "lemma1"):
+    for name in ("table3-paper", "table3-mini-imagenet-paper", "figure3", "lemma1"):
         assert f"![{name}](results/{name}.png)" in page
     assert "| cosine | 0.5 | " in page
     assert "of 1 trained model, by layer" in page
+
+
+def test_runs_of_both_presets_stand_on_the_page(tmp_path: Path) -> None:
+    for experiment, row in (("table1", "maml"), ("table3", "tadam"), ("ten-layers", "last")):
+        for preset, accuracy in (("cpu", 0.421), ("paper", 0.577)):
+            request = Request(experiment, preset=preset)
+            runs = [made_up(request, Cell(row, 5), 0, accuracy, 60.0)]
+            write_table(build_table(request, runs), tmp_path, request.stem, draw=False)
+    page = report(tmp_path, tmp_path / "page.md")
+    for title in ("Table 1", "Table 3", "TEN by layer"):
+        for preset, text in (("cpu", "| 42.1 ± 0.7 |"), ("paper", "| 57.7 ± 0.7 |")):
+            (part,) = [
+                part
+                for part in page.split("\n## ")
+                if part.startswith(f"{title}:")
+                and part.partition("\n")[0].endswith(f"fc100, preset {preset}")
+            ]
+            assert text in part
 
 
 def test_a_file_that_is_not_a_results_page_is_left_alone(

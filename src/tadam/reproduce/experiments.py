@@ -60,9 +60,15 @@ def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], n
         raise UserError(f"`{name}` must differ, got {', '.join(map(str, chosen))}")
 
 
-def stem(experiment: str, dataset: str) -> str:
-    """Base name of an experiment's files, with the data set unless it is FC100."""
-    return experiment if dataset == "fc100" else f"{experiment}-{dataset.replace('_', '-')}"
+def stem(experiment: str, dataset: str, preset: str = "cpu") -> str:
+    """Base name of an experiment's files, with data set and preset unless FC100 and cpu."""
+    named = [experiment, *([] if dataset == "fc100" else [dataset.replace("_", "-")])]
+    return "-".join([*named, *([] if preset == "cpu" else [preset])])
+
+
+def stems(experiment: str, dataset: str) -> list[str]:
+    """All base names that an experiment's files on a data set may have."""
+    return [stem(experiment, dataset, preset) for preset in PRESETS]
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class Request:
     @property
     def stem(self) -> str:
         """Base name of the files written."""
-        return stem(self.experiment, self.dataset)
+        return stem(self.experiment, self.dataset, self.preset)
 
     def cells(self) -> list[Cell]:
         """What has to be trained, once per seed."""

@@ -13,7 +13,7 @@ from tadam.models.find import find_model
 from tadam.models.modelfile import load_model
 from tadam.reports import plots
 from tadam.reports.figure import PALETTE, available, new_figure, save_png, style
-from tadam.reproduce.experiments import DATASETS, check_choice, stem
+from tadam.reproduce.experiments import DATASETS, check_choice, stem, stems
 from tadam.reproduce.origin import Origin, origin, origin_lines
 from tadam.reproduce.published import seen
 from tadam.reproduce.runs import stored_runs
@@ -94,7 +94,8 @@ def reproduce_figure3(
     started = time.monotonic()
     check_choice("data set", [dataset], DATASETS, "dataset")
     _check_old(Path(out), stem("figure3", dataset))
-    folder, places = Path(out), [Path(out) / stem(name, dataset) for name in _EXPERIMENTS]
+    folder = Path(out)
+    places = [folder / name for one in _EXPERIMENTS for name in stems(one, dataset)]
     found = {str(model): find_model(model) for model in models}
     if not models:
         for run in (run for place in places for run in _conditioned(place)):

@@ -1,14 +1,14 @@
 """All results of a reproduction folder on one page, with `not run` for the rest."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tadam.errors import UserError
 from tadam.recipes.method_recipes import METHOD_DATASETS
 from tadam.reproduce import figure3
 from tadam.reproduce.ablations import ABLATIONS
-from tadam.reproduce.experiments import DATASETS, Request, stem
+from tadam.reproduce.experiments import DATASETS, Request, stem, stems
 from tadam.reproduce.gradients import gradient_markdown, load_gradients
 from tadam.reproduce.lemma1_results import load_lemma1
 from tadam.reproduce.origin import origin_lines
@@ -27,7 +27,7 @@ training has command and machine under it if they were recorded. Minutes are wal
 whatever else was running.
 """
 #: The preset to list as not run while an experiment has no results.
-_PRESETS = {"table2": "paper", "table3": "cpu", "figure4": "cpu"}
+_PRESETS = {"table2": "paper", "table3": "cpu", "figure4": "cpu", "omniglot": "cpu"}
 
 
 def write_report(out: str | Path, page: str | Path) -> Path:
@@ -53,10 +53,10 @@ def report(folder: Path, page: Path) -> str:
     relative = Path(os.path.relpath(folder, page.parent))
     link = f"[{relative.as_posix()}]({relative.as_posix()})" if relative.name else "this folder"
     parts = [_HEAD.format(folder=link)]
-    nine = [Request("table1", dataset) for dataset in METHOD_DATASETS]
-    parts += [_table(folder, relative, r) for r in nine if (folder / f"{r.stem}.json").exists()]
+    nine = [name for dataset in METHOD_DATASETS for name in stems("table1", dataset)]
+    parts += [_stored(folder, relative, name) for name in _existing(folder, nine)]
     for name in ("table2", "table3", "figure4"):
-        parts += [_table(folder, relative, request) for request in _requests(folder, name)]
+        parts += _tables(folder, relative, name)
     for dataset in DATASETS:
         name = stem("figure3", dataset)
         if (folder / f"{name}.json").exists():
@@ -64,7 +64,7 @@ def report(folder: Path, page: Path) -> str:
             parts.append(text + _picture(folder, relative, name))
         elif dataset == "fc100":
             parts.append(f"## Figure 3\n\n{NOT_RUN.capitalize()}. {seen('figure3')}\n")
-    parts += [_table(folder, relative, Request("omniglot")), _lemma1(folder, relative)]
+    parts += [*_tables(folder, relative, "omniglot"), _lemma1(folder, relative)]
     parts += _others(folder, relative)
     return "\n".join(parts)
 
@@ -73,11 +73,9 @@ def _others(folder: Path, relative: Path) -> list[str]:
     """Ablations and pictures that have results, and the names of those that have none."""
     parts, missing = [], []
     for name in ("figure4-no-ten", *ABLATIONS):
-        found = [stem(name, dataset) for dataset in DATASETS]
-        found = [one for one in found if (folder / f"{one}.json").exists()]
-        for one in found:
-            text = markdown(load_table(folder / f"{one}.json"), "##")
-            parts.append(text + _picture(folder, relative, one))
+        every = [one for dataset in DATASETS for one in stems(name, dataset)]
+        found = _existing(folder, every)
+        parts += [_stored(folder, relative, one) for one in found]
         missing += [] if found else [name]
     pictures: dict[str, Callable[[Path], str]] = {
         "gradients": lambda path: gradient_markdown(load_gradients(path), "##"),
@@ -95,16 +93,26 @@ def _others(folder: Path, relative: Path) -> list[str]:
     return parts
 
 
-def _requests(folder: Path, experiment: str) -> list[Request]:
-    """FC100 always, mini-ImageNet if it has results."""
-    requests = [Request(experiment, dataset, _PRESETS[experiment]) for dataset in DATASETS]
-    return [r for r in requests if r.dataset == "fc100" or (folder / f"{r.stem}.json").exists()]
+def _tables(folder: Path, relative: Path, experiment: str) -> list[str]:
+    """What has results, on both data sets and with both presets; without any on FC100, no rows."""
+    parts = []
+    for dataset in DATASETS:
+        found = _existing(folder, stems(experiment, dataset))
+        parts += [_stored(folder, relative, name) for name in found]
+        if dataset == "fc100" and not found:
+            parts.append(
+                markdown(build_table(Request(experiment, preset=_PRESETS[experiment])), "##")
+            )
+    return parts
 
 
-def _table(folder: Path, relative: Path, request: Request) -> str:
-    path = folder / f"{request.stem}.json"
-    table = load_table(path) if path.exists() else build_table(request)
-    return markdown(table, "##") + _picture(folder, relative, request.stem)
+def _existing(folder: Path, names: Sequence[str]) -> list[str]:
+    return [name for name in names if (folder / f"{name}.json").exists()]
+
+
+def _stored(folder: Path, relative: Path, name: str) -> str:
+    text = markdown(load_table(folder / f"{name}.json"), "##")
+    return text + _picture(folder, relative, name)
 
 
 def _picture(folder: Path, relative: Path, name: str) -> str:
