@@ -134,7 +134,7 @@ def test_rows_are_compared_seed_by_seed() -> None:
     assert not [n for n in notes(build_table(request, runs[:4])) if "seed by seed" in n]
 
 
-def test_own_minus_other_is_in_the_table_and_comes_back(tmp_path: Path) -> None:
+def test_own_minus_other_and_on_minus_off_are_in_the_table_and_comes_back(tmp_path: Path) -> None:
     from dataclasses import replace
 
     request = Request("ten-layers", rows=("last",))
@@ -144,10 +144,28 @@ def test_own_minus_other_is_in_the_table_and_comes_back(tmp_path: Path) -> None:
         "difference": 0.013,
         "difference_ci95": 0.004,
     }
-    run = replace(made_up(request, Cell("last"), 0, 0.55, 9.0), controls={"other": control})
+    off: dict[str, float | None] = {**control, "difference": -0.021, "difference_ci95": 0.006}
+    run = made_up(request, Cell("last"), 0, 0.55, 9.0)
+    run = replace(run, controls={"other": control, "unconditioned": off})
     paths = write_table(build_table(request, [run]), tmp_path, "ten-layers", draw=False)
-    assert texts(load_table(paths[0]))[2][7] == "1.3 ± 0.4"
+    cells = dict(zip(COLUMNS["ten-layers"], texts(load_table(paths[0]))[2], strict=True))
+    assert (cells["own - other"], cells["on - off"]) == ("1.3 ± 0.4", "-2.1 ± 0.6")
     assert "| layer 12 | 5 |" in markdown(load_table(paths[0]))
+
+
+@pytest.mark.parametrize("name", [name for name, a in ABLATIONS.items() if a.table == "table3"])
+def test_the_note_on_the_cpu_preset_has_the_steps_and_the_alpha_of_every_row(name: str) -> None:
+    request = Request(name)
+    (note,) = [text for text in notes(build_table(request)) if text.startswith("The cpu preset")]
+    for row in ABLATIONS[name].rows:
+        config = request.config(Cell(row), 0)
+        assert f"{config.schedule.episodes:,}" in note.partition(". On FC100")[0], row
+        assert row == "plain" or f"alpha is {config.metric.alpha:g} in every row" in note
+    curve = Request("figure4").config(Cell("alpha-2"), 0)
+    tadam = request.config(Cell(next(iter(ABLATIONS[name].rows))), 0)
+    if name == "ten-layers":  # its first row is TADAM
+        assert 2 * curve.schedule.episodes == tadam.schedule.episodes
+    assert "with the row TADAM, half the steps and one seed" in note
 
 
 def test_tables_are_written_as_csv_and_latex(tmp_path: Path) -> None:

@@ -63,10 +63,9 @@ class Line:
         """The same with conditioning off; None for a model without conditioning."""
         return self._mean("accuracy_unconditioned", "ci95_unconditioned")
 
-    @property
-    def own_minus_other(self) -> MeanAccuracy | None:
-        """Accuracy with a task's own vectors minus that with another's; None if not measured."""
-        found = [run.controls["other"] for run in self.runs if "other" in run.controls]
+    def own_minus(self, control: str) -> MeanAccuracy | None:
+        """Accuracy with a task's own vectors minus that of a control; None if not measured."""
+        found = [run.controls[control] for run in self.runs if control in run.controls]
         if not found:
             return None
         return mean_accuracy(
