@@ -56,6 +56,17 @@ _PASTE = """([name, type, data]) => {
 }"""
 
 
+#: Lines of code, the confusion matrix and the row of filters may be pushed; words may be cut.
+_OVERFLOWING = """() => [...document.querySelectorAll("*")].filter((one) => {
+  const style = getComputedStyle(one);
+  const page = one === document.documentElement;
+  return (page || style.overflowX !== "visible") && style.textOverflow !== "ellipsis"
+    && one.checkVisibility() && one.scrollWidth > one.clientWidth + 1
+    && !one.matches("pre, .scroll-x, .hidden, svg, svg *, input, select, progress")
+    && !(innerWidth < 760 && one.matches(".filters"));
+}).map((one) => `${one.tagName} ${one.className}: ${one.scrollWidth} in ${one.clientWidth}`)"""
+
+
 class StudioPage:
     """A window with the studio in it.
 
@@ -183,6 +194,11 @@ class StudioPage:
             "() => [...document.images].every((one) => one.complete || !one.checkVisibility()"
             " || one.getBoundingClientRect().top > innerHeight)"
         )
+
+    def overflowing(self) -> list[str]:
+        """What is wider inside than outside, apart from what is meant to be pushed sideways."""
+        found: list[str] = self.page.evaluate(_OVERFLOWING)
+        return found
 
     def violations(self, *rules: str) -> list[str]:
         """What axe-core finds wrong for people who cannot see or point, by all rules or by some."""
