@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from command_line import CommandLine
 from made_up_runs import made_up
@@ -12,6 +13,7 @@ from tadam.nn.backbones.resnet12 import ResNet12Config
 from tadam.reproduce.ablations import ABLATIONS
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.published import published, seen
+from tadam.reproduce.report import report
 from tadam.reproduce.result import command_line
 from tadam.reproduce.table_text import COLUMNS, markdown, notes, texts
 from tadam.reproduce.tables import build_table, load_table
@@ -199,6 +201,43 @@ def test_figure_4_has_a_panel_without_ten() -> None:
     command = command_line(request, Cell("alpha-2"), 0)
     options = "--dataset fc100 --preset cpu --values 2 --shot 5 --no-ten --seeds 0"
     assert command == f"tadam reproduce figure4 {options}"
+
+
+def test_figure_4_and_its_panel_without_ten_are_one_picture(tmp_path: Path) -> None:
+    paths = {}
+    for name in ("figure4-no-ten", "figure4"):
+        request = Request(name, alphas=(1.0, 2.0))
+        runs = [made_up(request, cell, 0, 0.4 + cell.alpha / 50, 5.0) for cell in request.cells()]
+        paths[name] = write_table(build_table(request, runs), tmp_path, request.stem)
+    assert paths["figure4-no-ten"][-1].name == "figure4-no-ten.png"
+    assert paths["figure4"][-1] == tmp_path / "figure4.png"
+    assert [path.name for path in tmp_path.glob("*.png")] == ["figure4.png"]
+    with Image.open(tmp_path / "figure4.png") as both:
+        two = both.height
+    request = Request("figure4", shots=(1,), alphas=(1.0, 2.0))
+    runs = [made_up(request, cell, 0, 0.3, 5.0) for cell in request.cells()]
+    write_table(build_table(request, runs), tmp_path, request.stem)
+    with Image.open(tmp_path / "figure4-1shot.png") as alone:
+        assert two > 1.7 * alone.height
+    again = write_table(build_table(Request("figure4-no-ten")), tmp_path, "figure4-no-ten")
+    assert again[-1].name == "figure4.png"  # without runs, it has no panel
+
+
+def test_a_figure_4_of_other_shots_has_files_of_its_own(tmp_path: Path) -> None:
+    stems = [Request("figure4", shots=shots).stem for shots in ((), (5,), (1,), (10,))]
+    assert stems == ["figure4", "figure4", "figure4-1shot", "figure4-10shot"]
+    named = Request("figure4-no-ten", "mini_imagenet", "paper", shots=(1,)).stem
+    assert named == "figure4-no-ten-mini-imagenet-paper-1shot"
+    assert Request("table3", shots=(1,)).stem == "table3"
+    for shot, accuracy in ((1, 0.321), (5, 0.543)):
+        request = Request("figure4", shots=(shot,))
+        runs = [made_up(request, Cell("alpha-2", shot), 0, accuracy, 5.0)]
+        write_table(build_table(request, runs), tmp_path, request.stem, draw=False)
+    page = report(tmp_path, tmp_path / "page.md")
+    assert "## Figure 4: accuracy against alpha, fc100, preset cpu\n" in page
+    assert "## Figure 4: accuracy against alpha, fc100, preset cpu, 1 shot\n" in page
+    assert "| 2 | 34.1 ± 1.2 | 32.1 ± 0.7 |" in page
+    assert "| 2 | 56.3 ± 1.2 | 54.3 ± 0.7 |" in page
 
 
 def test_an_estimate_trains_nothing_and_counts_every_seed(

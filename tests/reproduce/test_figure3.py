@@ -67,6 +67,8 @@ def test_finished_conditioned_runs_of_the_folder_are_found(tmp_path: Path) -> No
         (table3, Cell("plain"), 0),
         (figure4, Cell("alpha-5"), 0),
         (Request("table3", preset="paper"), Cell("tadam"), 0),
+        (Request("table3-fair"), Cell("alpha-tc"), 0),
+        (Request("figure4", shots=(1,)), Cell("alpha-5", 1), 0),
     ):
         run = write_model(tmp_path / request.stem / cell.folder(seed), 0.1)
         save_result(run, made_up(request, cell, seed, 0.5, 1.0))
@@ -77,7 +79,9 @@ def test_finished_conditioned_runs_of_the_folder_are_found(tmp_path: Path) -> No
         "table3/tadam-5shot-seed0",
         "table3/tadam-5shot-seed1",
         "table3-paper/tadam-5shot-seed0",
+        "table3-fair/alpha-tc-5shot-seed0",
         "figure4/alpha-5-5shot-seed0",
+        "figure4-1shot/alpha-5-1shot-seed0",
     ]
 
 

@@ -67,12 +67,16 @@ def curve_with_intervals(
     percent: bool = False,
     mark_best: Container[str] = (),
     height: int = 360,
+    panel: "Axes | None" = None,
 ) -> "Figure":
     """Measured points by name, each (x, y, half-width of y's interval), joined by lines.
 
-    `mark_best` names curves whose highest point is ringed and labelled with its x.
+    `mark_best` names curves whose highest point is ringed and labelled with its x; `panel` is
+    where to draw, if not on a figure of its own.
     """
-    figure, (axes,) = new_figure(height=height)
+    axes = new_figure(height=height)[1][0] if panel is None else panel
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     with style():
         for i, (name, (x, y, half)) in enumerate(series.items()):
             look: dict[str, Any] = {"color": _colour(i), "fmt": "o" + _dashes(i), "ms": 4}

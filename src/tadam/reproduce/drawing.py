@@ -1,6 +1,8 @@
 """Charts of a reproduction: rows beside the published ones, and accuracy against alpha."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tadam.reports import plots
 from tadam.reports.figure import PALETTE, new_figure, save_png, style
@@ -8,34 +10,45 @@ from tadam.reproduce.experiments import CURVES, ROWS, TITLES
 from tadam.reproduce.table1_chart import draw_table1
 from tadam.reproduce.tables import Line, MeanAccuracy, ResultTable
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 def draw_table(table: ResultTable, path: Path) -> None:
     """Writes the table's chart: a curve for figure 4, panels for Table 1, else dots."""
     if table.experiment == "table1":
         draw_table1(table, path)
     elif table.experiment in CURVES:
-        _draw_curve(table, path)
+        draw_curves([table], path)
     else:
         _draw_rows(table, path)
 
 
-def _draw_curve(table: ResultTable, path: Path) -> None:
+def draw_curves(tables: Sequence[ResultTable], path: Path) -> None:
+    """Writes accuracy against alpha, a panel for each table."""
+    figure, panels = new_figure(height=60 + 300 * len(tables), rows=len(tables))
+    for table, panel in zip(tables, panels, strict=True):
+        _draw_curve(table, panel, "" if panel is not panels[-1] else "alpha (unsquared Euclidean)")
+    save_png(figure, path)
+
+
+def _draw_curve(table: ResultTable, panel: "Axes", xlabel: str) -> None:
     done = [line for line in table.lines if line.ours]
     alphas = [line.cell.alpha for line in done]
     series = {}
     for name, attribute in (("validation", "validation"), ("test", "ours")):
         found: list[MeanAccuracy] = [getattr(line, attribute) for line in done]
         series[name] = (alphas, [one.value for one in found], [one.half for one in found])
-    figure = plots.curve_with_intervals(
+    plots.curve_with_intervals(
         series,
-        "alpha (unsquared Euclidean)",
+        xlabel,
         f"{done[0].cell.shot}-shot accuracy",
         title=table.title,
         logx=True,
         percent=True,
         mark_best=["validation"],
+        panel=panel,
     )
-    save_png(figure, path)
 
 
 def _draw_rows(table: ResultTable, path: Path) -> None:

@@ -60,15 +60,20 @@ def check_choice(what: str, chosen: Sequence[object], known: Sequence[object], n
         raise UserError(f"`{name}` must differ, got {', '.join(map(str, chosen))}")
 
 
-def stem(experiment: str, dataset: str, preset: str = "cpu") -> str:
-    """Base name of an experiment's files, with data set and preset unless FC100 and cpu."""
+def stem(experiment: str, dataset: str, preset: str = "cpu", shot: int = 5) -> str:
+    """Base name of an experiment's files; without data set, preset, shots if FC100, cpu, 5.
+
+    Curves alone have shots in their name: a table has a row for each number of them.
+    """
     named = [experiment, *([] if dataset == "fc100" else [dataset.replace("_", "-")])]
-    return "-".join([*named, *([] if preset == "cpu" else [preset])])
+    named += [] if preset == "cpu" else [preset]
+    return "-".join([*named, *([f"{shot}shot"] if experiment in CURVES and shot != 5 else [])])
 
 
 def stems(experiment: str, dataset: str) -> list[str]:
     """All base names that an experiment's files on a data set may have."""
-    return [stem(experiment, dataset, preset) for preset in PRESETS]
+    names = (stem(experiment, dataset, preset, k) for preset in PRESETS for k in (5, *EPISODES))
+    return list(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,7 @@ class Request:
     @property
     def stem(self) -> str:
         """Base name of the files written."""
-        return stem(self.experiment, self.dataset, self.preset)
+        return stem(self.experiment, self.dataset, self.preset, (self.shots or (5,))[0])
 
     def cells(self) -> list[Cell]:
         """What has to be trained, once per seed."""

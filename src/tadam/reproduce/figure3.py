@@ -24,7 +24,7 @@ from tadam.training.run_folder import check_results
 
 FIGURE3_COLUMNS = ("layer", "median |gamma0|", "from", "to", "median |beta0|", "from", "to")
 #: Experiments whose runs may be conditioned.
-_EXPERIMENTS = ("table3", "figure4")
+_EXPERIMENTS = ("table3", "table3-fair", "figure4")
 
 
 @dataclass(frozen=True)

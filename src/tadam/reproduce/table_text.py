@@ -200,8 +200,8 @@ def _cpu_note(experiment: str) -> str:
     return (
         f"The cpu preset has 16 filters and 5,000 steps, {steps}. On FC100 with 5 shots, alpha is "
         "2 in every row that has one: figure 4 chose it on validation, with the row TADAM, half "
-        "the steps and one seed. The paper has 64 filters and 10,000 steps (20,000 without AT). The "
-        "learning rate drops at the paper's fractions of a run."
+        "the steps and one seed. The paper has 64 filters and 10,000 steps (20,000 without AT). "
+        "The learning rate drops at the paper's fractions of a run."
     )
 
 

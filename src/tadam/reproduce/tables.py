@@ -126,9 +126,12 @@ class ResultTable:
 
     @property
     def circumstances(self) -> str:
-        """Data set and preset, to append to a title; for Omniglot both are fixed."""
-        known = self.experiment == "omniglot"
-        return "" if known else f", {self.dataset}, preset {self.preset}"
+        """Data set, preset, and a curve's shots unless 5; for Omniglot all are fixed."""
+        if self.experiment == "omniglot":
+            return ""
+        shots = {line.cell.shot for line in self.lines if self.experiment in CURVES} - {5}
+        named = "".join(f", {shot} shot{'s' * (shot > 1)}" for shot in shots)
+        return f", {self.dataset}, preset {self.preset}{named}"
 
     @property
     def runs(self) -> list[RunResult]:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tadam.distributed.jobs import Cluster, Watcher
 from tadam.reports.figure import available
-from tadam.reproduce.drawing import draw_table
-from tadam.reproduce.experiments import Request
+from tadam.reproduce.drawing import draw_curves, draw_table
+from tadam.reproduce.experiments import CURVES, Request
 from tadam.reproduce.runs import RunReporter, make_runs, stored_runs
 from tadam.reproduce.table_files import write_rows
 from tadam.reproduce.table_text import COLUMNS, markdown, texts
-from tadam.reproduce.tables import ResultTable, build_table
+from tadam.reproduce.tables import ResultTable, build_table, load_table
 from tadam.system.files import write_text
 
 #: A table, and the files that hold it.
@@ -69,6 +69,27 @@ def write_table(table: ResultTable, folder: Path, stem: str, draw: bool = True) 
     write_text(paths[1], markdown(table))
     paths += write_rows(folder, stem, table.title, list(COLUMNS[table.experiment]), texts(table))
     if draw and available():
-        paths.append(folder / f"{stem}.png")
-        draw_table(table, paths[-1])
+        paths.append(_draw(table, folder, stem))
     return paths
+
+
+def _draw(table: ResultTable, folder: Path, stem: str) -> Path:
+    """Draws a table; figure 4 with and without TEN as panels of one picture, if both are there."""
+    alone = folder / f"{stem}.png"
+    if table.experiment not in CURVES:
+        draw_table(table, alone)
+        return alone
+    end = stem.removeprefix(table.experiment)
+    names = {experiment: f"{experiment}{end}" for experiment in CURVES}
+    tables = {
+        experiment: table if experiment == table.experiment else load_table(path)
+        for experiment, name in names.items()
+        if (path := folder / f"{name}.json").exists()
+    }
+    panels = [tables[experiment] for experiment in CURVES if experiment in tables]
+    panels = [one for one in panels if one.runs] or [table]
+    first, *others = [folder / f"{names[one.experiment]}.png" for one in panels]
+    draw_curves(panels, first)
+    for picture in others:
+        picture.unlink(missing_ok=True)
+    return first
