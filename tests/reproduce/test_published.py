@@ -62,3 +62,21 @@ def test_prototypical_networks_stand_beside_our_omniglot() -> None:
 def test_what_the_paper_reports_for_its_figures() -> None:
     assert "layers 3, 6, 9 and 12" in seen("figure3")
     assert "inverted U" in seen("figure4")
+
+
+def test_samples_of_table_1_by_hand() -> None:
+    for row, one, five in [
+        ("meta_lstm", 43.4, 60.6),  # the paper's Table 1
+        ("matching_fce", 46.6, 60.0),
+        ("maml", 48.7, 63.1),
+        ("relation", 50.4, 65.3),
+        ("snail", 55.7, 68.9),
+        ("adaresnet", 56.9, 71.9),
+        ("matching", 41.2, 56.2),  # Vinyals et al., Table 2: cosine, not fine-tuned
+        ("maml_first_order", 48.07, 63.15),  # Finn et al., Table 1
+    ]:
+        for shot, accuracy in ((1, one), (5, five)):
+            found = published("table1", "mini_imagenet", Cell(row, shot))
+            assert found is not None
+            assert found[0] == pytest.approx(accuracy / 100)
+    assert published("table1", "mini_imagenet", Cell("maml", 10)) is None
