@@ -1,6 +1,9 @@
 """Photos in, answers out, as the API gives them."""
 
 import asyncio
+import io
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +17,8 @@ from tadam.serve.prediction_queue import BatchShare, PhotoQueue
 from tadam.serve.problem import Refused
 from tadam.serve.taught import Reply, Taught
 
-#: A photo in a question may have this many bytes; a project takes larger ones.
+#: Bytes that a photo in a question may have, and that all those of one may have in memory; a
+#: project takes larger ones.
 _MOST_BYTES = 64 * 2**20
 #: A batch -> who answered it, and the replies: the first request of a batch works out all of them.
 _replies: "WeakKeyDictionary[Embedded, tuple[Taught, list[Reply]]]" = WeakKeyDictionary()
@@ -33,10 +37,9 @@ async def answered(
         revision: Of the project.
     """
     assert now.eyes is not None
-    named = [(photo_name(file.name), _encoded(file)) for file in files]
-    future = queue.submit(now.eyes, [photo for _, photo in named])
-    found = await asyncio.wrap_future(future)
-    names = [name for name, _ in named]
+    photos = _encoded(files)
+    found = await asyncio.wrap_future(queue.submit(now.eyes, photos))
+    names = [photo.name for photo in photos]
     return {
         "model": model,
         "revision": revision,
@@ -45,14 +48,35 @@ async def answered(
     }
 
 
-def _encoded(file: Incoming) -> Encoded:
-    """A photo in memory: a batch outlives nothing, but several threads may read at once."""
-    with file.open() as content:
-        data = content.read(_MOST_BYTES + 1)
-    name = photo_name(file.name)
-    if len(data) > _MOST_BYTES:
-        raise Refused(413, f"{name} is larger than {_MOST_BYTES // 2**20} MB: scale it down first")
-    return Encoded(name, lambda: data)
+def _encoded(files: list[Incoming]) -> list[Encoded]:
+    """Photos in memory, as far as there is room; the rest are read when their turn comes."""
+    found, room = [], _MOST_BYTES
+    for file in files:
+        name = photo_name(file.name)
+        with file.open() as content:
+            size = content.seek(0, io.SEEK_END)
+            if size > _MOST_BYTES:
+                most = _MOST_BYTES // 2**20
+                raise Refused(413, f"{name} is larger than {most} MB: scale it down first")
+            if size <= room:
+                content.seek(0)
+                room -= size
+                found.append(Encoded(name, _kept(content.read())))
+            else:
+                found.append(Encoded(name, partial(_read, file)))
+    return found
+
+
+def _kept(data: bytes) -> Callable[[], bytes]:
+    return lambda: data
+
+
+def _read(file: Incoming) -> bytes:
+    try:
+        with file.open() as content:
+            return content.read()
+    except (OSError, ValueError) as error:  # a full disk say; costs the rest of a batch nothing
+        raise UserError(f"it cannot be read ({error}): send it again") from None
 
 
 def answer_items(now: Taught, found: Embedded, names: list[str]) -> list[dict[str, Any]]:

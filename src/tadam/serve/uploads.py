@@ -3,20 +3,24 @@
 A file's name is never used as a path, and its ending decides nothing.
 """
 
+import io
 import tempfile
 import zipfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from fastapi import Request
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 
+from tadam.data.encoded import Encoded
 from tadam.data.photo_zip import zipped_photos
 from tadam.errors import UserError
-from tadam.serve.arrivals import Incoming, from_bytes
+from tadam.serve.arrivals import Incoming
+from tadam.serve.form_files import IN_MEMORY, PartOfPile, Pile, form_in_pile
 from tadam.serve.problem import Refused
 from tadam.serve.serve_settings import MAX_FIELD, ServeSettings
 from tadam.system.untrusted_text import printable
@@ -26,8 +30,8 @@ FILES_SCHEMA: dict[str, Any] = {
     "type": "array",
     "items": {"type": "string", "format": "binary"},
 }
-#: Bodies up to this many bytes stay in memory.
-_IN_MEMORY = 2**20
+#: Fields of a form that are not files.
+_MOST_FIELDS = 100
 
 
 class SentFiles:
@@ -56,37 +60,36 @@ async def sent_files(request: Request, settings: ServeSettings) -> AsyncIterator
     """The files of a multipart request, or its raw body as a single one, while the block runs."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
-        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as body:
+        with tempfile.SpooledTemporaryFile(IN_MEMORY) as body:
             async for chunk in request.stream():
                 body.write(chunk)
             if not body.tell():
                 raise Refused(422, "there is no photo in the request: send one as its body")
             yield SentFiles([Incoming("photo", lambda: _from_start(body))], {})
         return
-    try:
-        form: FormData = await request.form(
-            max_files=settings.max_files, max_fields=100, max_part_size=MAX_FIELD
-        )
-    except Refused:  # too large or too slow, which is a ValueError as well
-        raise
-    except (MultiPartException, ValueError, KeyError) as error:
-        raise Refused(400, f"the form cannot be read ({printable(error)}): send it again") from None
-    try:
+    limits = {
+        "max_files": settings.max_files,
+        "max_fields": _MOST_FIELDS,
+        "max_part_size": MAX_FIELD,
+    }
+    with closing(Pile()) as pile:
+        try:
+            form = await form_in_pile(pile, request.headers, request.stream(), **limits)
+        except Refused:  # too large or too slow, which is a ValueError as well
+            raise
+        except (MultiPartException, ValueError, KeyError) as error:
+            sentence = f"the form cannot be read ({printable(error)}): send it again"
+            raise Refused(400, sentence) from None
         files, fields = [], {}
-        for name, value in form.multi_items():
+        for name, value in form:
             if isinstance(value, UploadFile):
-                files.append(Incoming(value.filename or "photo", _opener(value)))
+                part = cast(PartOfPile, value.file)
+                files.append(Incoming(value.filename or "photo", part.opened))
             else:
                 fields[name] = value
         if not files:
             raise Refused(422, "there is no file in the form: send photos in the field 'files'")
         yield SentFiles(files, fields)
-    finally:
-        await form.close()
-
-
-def _opener(file: UploadFile) -> Callable[[], AbstractContextManager[BinaryIO]]:
-    return lambda: _from_start(file.file)
 
 
 @contextmanager
@@ -124,12 +127,19 @@ def unpacked_zips(
         try:
             for folders, photo in zipped_photos(path):
                 name = "/".join((*folders[:1], Path(photo.path or "photo").name))
-                try:
-                    yield from_bytes(name, photo.read())
-                except UserError as error:
-                    problems.append((name, _about(error, path, file.name)))
+                # Opened by whoever stores it: many members at a time would fill the memory.
+                yield Incoming(name, partial(_member, photo, path, file.name))
         except (UserError, zipfile.BadZipFile) as error:
             problems.append((file.name, _about(error, path, file.name)))
+
+
+@contextmanager
+def _member(photo: Encoded, path: Path, name: str) -> Iterator[BinaryIO]:
+    try:
+        content = photo.read()
+    except UserError as error:
+        raise UserError(_about(error, path, name)) from None
+    yield io.BytesIO(content)
 
 
 def _about(error: Exception, path: Path, name: str) -> str:
