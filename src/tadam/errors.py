@@ -12,6 +12,10 @@ class RunFailed(RuntimeError):
     """A run that could not go on, such as one that diverged. The command line exits with 1."""
 
 
+class Diverged(RunFailed):
+    """Training whose loss became NaN or too large, or a weight; again, it would do the same."""
+
+
 class LostProcess(RunFailed):
     """Another process of the same run has died, so this one cannot go on either."""
 

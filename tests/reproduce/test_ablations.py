@@ -11,6 +11,7 @@ from command_line import CommandLine
 from made_up_runs import made_up
 from tadam.nn.backbones.resnet12 import ResNet12Config
 from tadam.reproduce.ablations import ABLATIONS
+from tadam.reproduce.diverged import DivergedRun
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.published import published, seen
 from tadam.reproduce.report import report
@@ -134,6 +135,17 @@ def test_rows_are_compared_seed_by_seed() -> None:
     expected = "tadam minus alpha-at, 5 shots, seed by seed (3 seeds): +2.0 ± 0.0 points."
     assert note == expected
     assert not [n for n in notes(build_table(request, runs[:4])) if "seed by seed" in n]
+
+
+def test_a_row_says_how_many_of_its_seeds_diverged(tmp_path: Path) -> None:
+    request = Request("ten-multipliers", seeds=(0, 1))
+    lost = DivergedRun("without", 5, 5, 1, "loss became nan by step 90", {}, "tadam", "0.2.0", "x")
+    run = made_up(request, Cell("without"), 0, 0.412, 9.0)
+    table = build_table(request, [run], [lost])
+    assert [row[3] for row in texts(table)] == ["not run", "41.2 ± 0.7 and 1 diverged"]
+    paths = write_table(table, tmp_path, request.stem)
+    assert texts(load_table(paths[0])) == texts(table)
+    assert "without-5shot-seed1 diverged: loss became nan by step 90" in markdown(table)
 
 
 def test_own_minus_other_and_on_minus_off_are_in_the_table_and_comes_back(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from command_line import CommandLine, assert_one_sentence
 from tadam.distributed.jobs import Cluster, Ended, Job, Watcher
+from tadam.reproduce.table_text import notes, texts
+from tadam.reproduce.tables import load_table
 from tadam.training.log import read_log
 from tadam.training.trainer import StepResult, Trainer
 from tiny import SETTINGS, write_image_folder
@@ -201,6 +203,36 @@ def test_the_other_preset_has_files_and_runs_of_its_own(
     stored = json.loads((tmp_path / "table2-paper.json").read_text())
     assert stored["preset"] == "paper"
     assert (tmp_path / "table2-paper" / "cosine-5shot-seed0" / "result.json").exists()
+
+
+def test_a_run_that_diverges_is_a_result_of_an_ablation(
+    tadam: CommandLine, images: Path, tmp_path: Path, steps: list[int]
+) -> None:
+    wild = options(images, "run.max_loss=0.001")
+    command = ["reproduce", "learning-rate", "--rows", "rate-0.01", "--out", tmp_path]
+    done = tadam(*command, *wild)
+    assert done.code == 0, done.err
+    run = tmp_path / "learning-rate" / "rate-0.01-5shot-seed0"
+    assert not (run / "result.json").exists()
+    stored = json.loads((tmp_path / "learning-rate.json").read_text())
+    assert stored["rows"][4]["runs"] == []
+    assert stored["rows"][4]["diverged"] == [json.loads((run / "diverged.json").read_text())]
+    table = load_table(tmp_path / "learning-rate.json")
+    assert [cells[3] for cells in texts(table)] == ["not run"] * 4 + ["diverged"]
+    (note,) = [note for note in notes(table) if "diverged" in note]
+    assert note.startswith("rate-0.01-5shot-seed0 diverged: loss became ")
+    assert "(`tadam reproduce learning-rate --dataset fc100 --preset cpu --rows rate-0.01" in note
+    assert note in (tmp_path / "learning-rate.md").read_text()
+
+    steps.clear()  # it would diverge again
+    assert tadam(*command, *wild).code == 0
+    assert tadam(*command, *wild, "--estimate").code == 0
+    assert steps == []
+    (run / "diverged.json").write_text("3")
+    assert_one_sentence(tadam(*command, *wild), "diverged.json is damaged: remove its folder")
+    table2 = tadam("reproduce", "table2", "--rows", "cosine", "--out", tmp_path, *wild)
+    assert table2.code == 1
+    assert "training diverged" in table2.err
 
 
 def test_a_run_of_another_version_of_its_recipe_is_refused(

@@ -54,7 +54,10 @@ def _draw_curve(table: ResultTable, panel: "Axes", xlabel: str) -> None:
 def _draw_rows(table: ResultTable, path: Path) -> None:
     """Draws every run by itself, with its interval over tasks."""
     figure, (axes,) = new_figure(height=110 + 40 * len(table.lines))
-    names = [_name(table, line) for line in table.lines]
+    names = [
+        _name(table, line) + " (diverged)" * (bool(line.diverged) and not line.runs)
+        for line in table.lines
+    ]
     published = [(i - 0.15, line.published) for i, line in enumerate(table.lines) if line.published]
     below = 0.15 if published else 0.0
     ours = [

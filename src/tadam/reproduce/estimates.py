@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tadam.config import Config
+from tadam.reproduce.diverged import load_diverged
 from tadam.reproduce.experiments import Request
 from tadam.reproduce.result import load_result
 from tadam.training.estimate import estimate
@@ -41,7 +42,8 @@ def estimate_runs(
         for seed in request.seeds:
             config, name = request.config(cell, seed), cell.folder(seed)
             same = replace(config, run=replace(config.run, seed=0))
-            if load_result(out / request.stem / name) is not None:
+            folder = out / request.stem / name
+            if load_result(folder) is not None or load_diverged(folder) is not None:
                 found.append(RunEstimate(name, config.schedule.episodes, 0.0))
                 continue
             if same not in known:

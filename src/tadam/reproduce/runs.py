@@ -12,10 +12,12 @@ import torch
 from tadam import __version__, native
 from tadam.config import Config
 from tadam.distributed.jobs import Cluster, Job, Watcher, open_pool, run_jobs
-from tadam.errors import Interrupted, UserError
+from tadam.errors import Diverged, Interrupted, UserError
 from tadam.evaluation.tasks import Evaluation, evaluate
 from tadam.models.find import find_model
 from tadam.models.modelfile import load_model
+from tadam.reproduce.ablations import ABLATIONS
+from tadam.reproduce.diverged import DivergedRun, load_diverged, save_diverged
 from tadam.reproduce.experiments import Cell, Request
 from tadam.reproduce.result import RunResult, command_line, load_result, save_result
 from tadam.reproduce.table1 import protocol
@@ -63,14 +65,14 @@ def make_runs(
     folder = out / request.stem
     _check_shared(folder, request)
     shared = {"request": request, "device": device, "reporter": None if cluster else reporter}
-    jobs: list[Job[RunResult]] = []
+    jobs: list[Job[RunResult | DivergedRun]] = []
     recipes: list[Config] = []
     for seed in request.seeds:
         for cell in request.cells():
             run = folder.absolute() / cell.folder(seed)
             config = request.config(cell, seed)
             check_run_folder(run, config, resume=True)
-            if load_result(run) is None:
+            if load_result(run) is None and load_diverged(run) is None:
                 arguments = {"cell": cell, "seed": seed, "folder": run, **shared}
                 jobs.append(Job(run.name, _make_run, arguments, run))
                 recipes.append(replace(config, run=replace(config.run, seed=0)))
@@ -78,7 +80,7 @@ def make_runs(
         check_recipe(config, "cpu" if cluster else device)  # the workers' device may not exist here
     ended = 0
 
-    def keep(index: int, result: RunResult) -> None:
+    def keep(index: int, result: RunResult | DivergedRun) -> None:
         nonlocal ended
         ended += 1
         if on_run:
@@ -141,12 +143,19 @@ def _make_run(
     folder: Path,
     device: str,
     reporter: RunReporter | None,
-) -> RunResult:
+) -> RunResult | DivergedRun:
     """Trains, or resumes training, then tests the weights chosen on validation."""
-    if done := load_result(folder):  # finished by another process meanwhile
+    if done := load_result(folder) or load_diverged(folder):  # by another process meanwhile
         return done
     config = request.config(cell, seed)
-    run = train(config, folder, resume=True, device=device, reporter=reporter)
+    try:
+        run = train(config, folder, resume=True, device=device, reporter=reporter)
+    except Diverged as error:
+        if request.experiment not in ABLATIONS:  # of these, some are about what cannot be trained
+            raise
+        if reporter:
+            reporter.stop()
+        return _diverged(request, cell, config, folder, error)
     test = evaluate(
         folder,
         config.data.name,
@@ -165,6 +174,24 @@ def _make_run(
     result = _result(request, cell, config, run, test, device)
     save_result(folder, result)
     return result
+
+
+def _diverged(
+    request: Request, cell: Cell, config: Config, folder: Path, error: Diverged
+) -> DivergedRun:
+    run = DivergedRun(
+        cell.row,
+        cell.shot,
+        cell.train_way,
+        config.run.seed,
+        str(error).partition(": training diverged")[0],
+        asdict(config),
+        command_line(request, cell, config.run.seed),
+        __version__,
+        datetime.now(UTC).date().isoformat(),
+    )
+    save_diverged(folder, run)
+    return run
 
 
 def _result(

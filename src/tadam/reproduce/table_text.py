@@ -17,6 +17,12 @@ def _or(value: object | None, text: str = "–") -> str:
     return text if value is None else str(value)
 
 
+def _ours(line: Line) -> str:
+    if not line.diverged:
+        return _or(line.ours, NOT_RUN)
+    return "diverged" if line.ours is None else f"{line.ours} and {len(line.diverged)} diverged"
+
+
 def _difference(line: Line) -> str:
     return "–" if line.difference is None else f"{100 * line.difference:+.1f}"
 
@@ -100,7 +106,7 @@ COLUMNS |= {
         "row": lambda line: line.cell.row,
         "shots": lambda line: str(line.cell.shot),
         "published": lambda line: _or(line.published),
-        "ours": lambda line: _or(line.ours, NOT_RUN),
+        "ours": _ours,
         "diff": _difference,
         "validation": lambda line: _or(line.validation),
         "TC off": lambda line: _or(line.unconditioned),
@@ -152,6 +158,7 @@ def notes(table: ResultTable) -> list[str]:
         found.append(seen("omniglot"))
     if table.experiment in ABLATIONS:
         found += [_ABLATED, seen(table.experiment), *_comparisons(table)]
+        found += [str(run) for line in table.lines for run in line.diverged]
     if table.preset == "cpu" and table.experiment != "omniglot":
         found.append(_cpu_note(table.experiment))
     if table.changes:
@@ -206,8 +213,9 @@ def _cpu_note(experiment: str) -> str:
 
 
 _CPU = {
-    "table1": "The cpu preset is narrower or shorter than the authors' settings: see the cpu "
-    "sections of src/tadam/recipes/methods.",
+    "table1": "The cpu preset is narrower or shorter than the authors' settings and changes some: "
+    "see the cpu sections of src/tadam/recipes/methods. Its MAML takes one inner step from a head "
+    "whose rows are alike, which moves the head alone: a prototype by dot product.",
     "table2": "The cpu preset trains for 8,000 steps, the paper for 40,000.",
     "table3": "The cpu preset has 16 filters and 5,000 steps in every row; the paper has 64 "
     "filters and 10,000 steps (20,000 without AT) on FC100, 30,000 (60,000) on mini-ImageNet. The "

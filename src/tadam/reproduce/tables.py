@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from tadam.errors import UserError
+from tadam.reproduce.diverged import DivergedRun
 from tadam.reproduce.experiments import CURVES, TITLES, Cell, Request
 from tadam.reproduce.published import published
 from tadam.reproduce.result import RunResult
@@ -52,6 +53,7 @@ class Line:
     cell: Cell
     published: MeanAccuracy | None
     runs: tuple[RunResult, ...]
+    diverged: tuple[DivergedRun, ...] = ()
 
     @property
     def ours(self) -> MeanAccuracy | None:
@@ -149,6 +151,7 @@ class ResultTable:
                 "ours": line.ours and _fields(line.ours),
                 "difference": line.difference,
                 "runs": [run.to_json() for run in line.runs],
+                **({"diverged": [run.to_json() for run in line.diverged]} if line.diverged else {}),
             }
             for line in self.lines
         ]
@@ -163,11 +166,13 @@ def _fields(one: MeanAccuracy) -> dict[str, float | None]:
     return {"accuracy": one.value, "ci95": None if isnan(one.half) else one.half}
 
 
-def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable:
+def build_table(
+    request: Request, runs: Sequence[RunResult] = (), diverged: Sequence[DivergedRun] = ()
+) -> ResultTable:
     """A request's table: its rows, and earlier runs with other shots, ways or alphas."""
     wanted = request.all_cells()
     dataset = request.config(request.cells()[0], 0).data.name  # others may not take the changes
-    seen = {*wanted, *(run.cell for run in runs)}
+    seen = {*wanted, *(run.cell for run in runs), *(run.cell for run in diverged)}
     shots = tuple(sorted({cell.shot for cell in seen}))
     if request.experiment in CURVES:  # one curve
         shots = (wanted[0].shot,)
@@ -175,7 +180,8 @@ def build_table(request: Request, runs: Sequence[RunResult] = ()) -> ResultTable
         request = replace(request, alphas=tuple(sorted(alphas)))
     ways = tuple(sorted({cell.train_way for cell in seen}))
     cells = replace(request, shots=shots, train_ways=ways).all_cells()
-    return _table(request.experiment, dataset, request.preset, request.changes, cells, runs)
+    head = (request.experiment, dataset, request.preset, request.changes)
+    return _table(*head, cells, runs, diverged)
 
 
 def load_table(path: Path) -> ResultTable:
@@ -184,8 +190,9 @@ def load_table(path: Path) -> ResultTable:
         stored = parse_json(path.read_bytes())
         cells = [Cell(row["row"], row["shot"], row["train_way"]) for row in stored["rows"]]
         runs = [RunResult.from_json(run) for row in stored["rows"] for run in row["runs"]]
+        diverged = [DivergedRun(**run) for row in stored["rows"] for run in row.get("diverged", [])]
         head = (stored["experiment"], stored["dataset"], stored["preset"])
-        return _table(*head, tuple(stored["changes"]), cells, runs)
+        return _table(*head, tuple(stored["changes"]), cells, runs, diverged)
     except (ValueError, OverflowError, TypeError, KeyError, AttributeError):
         raise UserError(f"{path} is not a table that tadam reproduce wrote") from None
 
@@ -197,10 +204,13 @@ def _table(
     changes: tuple[str, ...],
     cells: Sequence[Cell],
     runs: Sequence[RunResult],
+    diverged: Sequence[DivergedRun],
 ) -> ResultTable:
     lines = []
     for cell in cells:
         theirs = published(experiment, dataset, cell)
         ours = sorted((run for run in runs if run.cell == cell), key=lambda run: run.seed)
-        lines.append(Line(cell, MeanAccuracy(*theirs) if theirs else None, tuple(ours)))
+        lost = sorted((run for run in diverged if run.cell == cell), key=lambda run: run.seed)
+        number = MeanAccuracy(*theirs) if theirs else None
+        lines.append(Line(cell, number, tuple(ours), tuple(lost)))
     return ResultTable(experiment, dataset, preset, changes, tuple(lines))

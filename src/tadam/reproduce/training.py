@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tadam.distributed.jobs import Cluster, Watcher
 from tadam.reports.figure import available
+from tadam.reproduce.diverged import diverged_runs
 from tadam.reproduce.drawing import draw_curves, draw_table
 from tadam.reproduce.experiments import CURVES, Request
 from tadam.reproduce.runs import RunReporter, make_runs, stored_runs
@@ -47,7 +48,8 @@ def reproduce(
     folder = Path(out)
 
     def update(draw: bool = False) -> Reproduced:
-        table = build_table(request, stored_runs(folder / request.stem))
+        runs = folder / request.stem
+        table = build_table(request, stored_runs(runs), diverged_runs(runs))
         return table, write_table(table, folder, request.stem, draw)
 
     make_runs(

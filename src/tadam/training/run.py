@@ -12,7 +12,7 @@ from tadam.config import Config
 from tadam.data.catalogue import load_splits
 from tadam.data.episodes import EpisodeSampler
 from tadam.distributed.ranks import ALONE, Ranks, torchrun_ranks
-from tadam.errors import Interrupted, RunFailed, UserError
+from tadam.errors import Diverged, Interrupted, UserError
 from tadam.evaluation.tasks import Evaluation, check_tasks, evaluate_tasks
 from tadam.methods.base import InputSpec, build_model
 from tadam.models.find import BEST
@@ -237,10 +237,10 @@ class _Run:
                 raise self._diverged(f"{name} became {loss:.4g}")
         return record
 
-    def _diverged(self, what: str) -> RunFailed:
+    def _diverged(self, what: str) -> Diverged:
         last = self.folder / LAST
         kept = f"the last good checkpoint is {last}; " if last.exists() else ""
-        return RunFailed(
+        return Diverged(
             f"{what} by step {self.counters.step}: training diverged; {kept}"
             "try a lower optimiser.learning_rate or metric.alpha"
         )
