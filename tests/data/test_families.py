@@ -16,6 +16,8 @@ from tadam.data.cifar100 import CIFAR_FS_SPLITS, FC100_SPLITS, SUPERCLASSES
 from tadam.data.episodes import EpisodeSampler
 from tadam.data.store import ImageStore
 from tadam.errors import UserError
+from tadam.evaluation.tasks import evaluate_tasks
+from toy_backbones import random_model
 
 
 def grouped(*sizes: int) -> ImageStore:
@@ -64,6 +66,21 @@ def test_a_task_within_a_family_depends_on_its_number_alone() -> None:
     later = sampler.starting_at(7)
     for name, value in vars(sampler.batch(7, 5)).items():
         np.testing.assert_array_equal(value, getattr(later.batch(0, 5), name))
+
+
+def test_a_family_with_as_many_classes_as_a_task_is_noted_by_the_evaluation() -> None:
+    store = grouped(3, 2, 5, 4)
+    model = random_model()[0]
+    for way, share, words in [
+        (3, 1.0, "1 of 3 families has exactly 3 classes: every task within such a family has"),
+        (2, 0.2, "1 of 4 families has exactly 2 classes"),
+        (3, 0.0, ""),
+    ]:
+        sampler = EpisodeSampler(store, way, 1, 5, seed=0, within_family=share)
+        found = [note for note in evaluate_tasks(model, sampler, 2).notes if "families" in note]
+        assert bool(found) == bool(words)
+        assert words in " ".join(found)
+    assert EpisodeSampler(grouped(5, 4), 3, 1, 5, 0, within_family=1).notes() == ()
 
 
 def test_families_that_are_too_small_or_missing_are_one_sentence() -> None:

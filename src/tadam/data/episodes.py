@@ -107,6 +107,18 @@ class EpisodeSampler:
         later._first = self._first + first
         return later
 
+    def notes(self) -> tuple[str, ...]:
+        """A sentence if a family has no more classes than a task, so that its tasks are alike."""
+        full = sum(len(classes) == self.way for classes in self._families)
+        if not full:
+            return ()
+        has = "has" if full == 1 else "have"
+        return (
+            f"{full} of {len(self._families)} families {has} exactly {self.way} classes: every "
+            "task within such a family has the same ones, and the intervals do not say how much "
+            "other classes would change.",
+        )
+
     def _check(self, source: str) -> None:
         counts, names = self.store.counts, self.store.class_names
         if self.way < 2 or self.shot < 1 or self.queries < 1:

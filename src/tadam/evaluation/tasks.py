@@ -183,7 +183,8 @@ def evaluate_tasks(
             answers = answer_tasks(model, sampler, tasks, wanted, progress, ranks, mean)
     finally:
         model.train(was_training)
-    return _scored(answers, sampler, time.monotonic() - started, model.notes(sampler.shot))
+    notes = (*model.notes(sampler.shot), *sampler.notes())
+    return _scored(answers, sampler, time.monotonic() - started, notes)
 
 
 def _scored(

@@ -106,7 +106,8 @@ def _family_comparison(rows: list[Row], sampler: EpisodeSampler) -> str:
         f"{sampler.way}-way {sampler.shot}-shot tasks within a family: all classes leave the same "
         "attribute free, so a feature that helps in one task misleads in another. "
         "Own minus other is the accuracy with a task's own FiLM vectors minus that with another "
-        "task's, in points, paired over tasks: at zero, no dependence on the task is seen.",
+        "task's, in points, paired over tasks: at zero, no dependence on the task is seen. "
+        + " ".join(sampler.notes()),
     )
 
 
