@@ -6,6 +6,8 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import uvicorn
@@ -16,8 +18,16 @@ from uvicorn.supervisors import Multiprocess
 from tadam.errors import UserError
 from tadam.serve.serve_settings import ServeSettings
 
-#: Seconds for a client to send the head of its first request.
+#: Seconds for a client to send the head of a request.
 _HEAD = 20.0
+#: Connections of a process, if the system lets it have as many.
+_MOST_CONNECTIONS = 4096
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
+    b"Retry-After: 1\r\nConnection: close\r\n\r\n"
+    b'{"type": "about:blank", "title": "Service Unavailable", "status": 503, '
+    b'"detail": "the server has too many connections: ask again in a while"}'
+)
 #: Seconds for requests that are under way when the server is told to stop.
 _GRACE = 60
 #: Seconds after which the thread that speaks HTTP makes room for those that read photos, if they
@@ -28,21 +38,82 @@ _NEW_OBJECTS = 20_000
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 that closes connections which never finish a request's head (slow loris)."""
+    """HTTP/1.1 that closes connections which never finish a request's head (slow loris).
+
+    The clock runs while a client owes something and no request is under way, and no byte of its
+    makes it start again: uvicorn's own stops at the first byte after an answer.
+    """
 
     def connection_made(self, transport: Any) -> None:
-        """Starts the clock."""
+        """Starts the clock; a server that is full sends somebody away."""
         super().connection_made(transport)
-        self._clock = asyncio.get_running_loop().call_later(_HEAD, self._too_slow)
+        self._clock: asyncio.TimerHandle | None = None
+        self._start()
+        if len(self.connections) > most_connections():
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        """Stops the clock while a request is under way."""
+        super().data_received(data)
+        if self.is_waiting:
+            self._start()
+        else:
+            self._stop()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no request is under way: the next step is the client's."""
+        return self.cycle is None or bool(self.cycle.response_complete)
+
+    def _start(self) -> None:
+        if self._clock is None:
+            loop = asyncio.get_running_loop()
+            self.since = loop.time()
+            self._clock = loop.call_later(_HEAD, self._too_slow)
+
+    def _stop(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
 
     def _too_slow(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+        self._clock = None
+        if self.is_waiting and not self.transport.is_closing():
             self.transport.close()
 
+    def _make_room(self) -> None:
+        """Closes the connection that has waited longest, or this one if all are being answered."""
+        waiting = [one for one in self.connections if isinstance(one, PatientProtocol)]
+        waiting = [o for o in waiting if o.is_waiting and not o.transport.is_closing()]
+        oldest = min(waiting, key=lambda one: one.since, default=self)
+        if oldest is self:
+            self.transport.write(_FULL)
+        oldest.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops it."""
-        self._clock.cancel()
+        """Stops the clock."""
+        self._stop()
         super().connection_lost(exc)
+
+
+@cache
+def most_connections() -> int:
+    """How many a process may have: three for each four files that the system lets it open.
+
+    It asks for as many files as it needs, which are often more than it was given.
+    """
+    if sys.platform == "win32":
+        return _MOST_CONNECTIONS
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited, wanted = resource.RLIM_INFINITY, 2 * _MOST_CONNECTIONS
+    if soft != unlimited and soft < wanted:
+        most = wanted if hard == unlimited else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+    return _MOST_CONNECTIONS if soft == unlimited else min(_MOST_CONNECTIONS, soft * 3 // 4)
 
 
 class StudioServer(uvicorn.Server):

@@ -20,6 +20,9 @@ from tadam.serve.server_metrics import ServerMetrics
 COOKIE = "tadam-token"
 #: Seconds for a refused client to finish sending.
 _LINGER = 2.0
+#: A body may take this many times the patience for one part of it, and a second for each so many
+#: bytes: 64 kbit/s. Whoever sends a byte now and then would stay for ever otherwise.
+_PARTS, _SLOWEST = 4, 8 * 2**10
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: What anybody may ask, for load balancers: it says nothing but that the server works.
 _OPEN = "/api/v1/health"
@@ -78,19 +81,24 @@ class Gate:
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, started: Callable[[], bool]
     ) -> None:
+        body = _Body(receive, self._settings)
+
+        async def patient(message: MutableMapping[str, Any]) -> None:
+            if message.get("status") in (408, 413) and not body.is_whole:
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+                await _drained(receive)
+            await send(message)
+
         refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None:
             try:
-                await self._app(scope, _counted(receive, self._settings), send)
+                await self._app(scope, body, patient)
                 return
-            except Refused as error:  # from `_counted`, where nothing of the app catches it
+            except Refused as error:  # from `body`, where nothing of the app catches it
                 if started():
                     raise
                 refusal = problem(error.status, str(error), error.headers)
-        if refusal.status_code in (408, 413):
-            refusal.headers["connection"] = "close"
-            await _drained(receive)
-        await refusal(scope, receive, send)
+        await refusal(scope, receive, patient)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """The answer to a request that must not pass; None for the others."""
@@ -179,23 +187,27 @@ async def _drained(receive: Receive) -> None:
                 message = await receive()
 
 
-def _counted(receive: Receive, settings: ServeSettings) -> Receive:
-    """Receives a body, but not more than the limit, and not from one who sends nothing."""
-    total, done = 0, False
+class _Body:
+    """Receives a body, but not more than the limit, and not from one who sends next to nothing."""
 
-    async def counted() -> MutableMapping[str, Any]:
-        nonlocal total, done
-        if done:  # waits for the client to go, for as long as the answer takes
-            return await receive()
+    def __init__(self, receive: Receive, settings: ServeSettings) -> None:
+        self._receive, self._settings = receive, settings
+        self._bytes, self._waited, self.is_whole = 0, 0.0, False
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        if self.is_whole:  # waits for the client to go, for as long as the answer takes
+            return await self._receive()
+        patience, start = self._settings.patience, time.monotonic()
+        left = _PARTS * patience + self._bytes / _SLOWEST - self._waited
         try:
-            message = await asyncio.wait_for(receive(), settings.patience)
+            async with asyncio.timeout(min(patience, left)):
+                message = await self._receive()
         except TimeoutError:
             raise Refused(408, "the request did not arrive in time: send it again") from None
+        self._waited += time.monotonic() - start
         if message["type"] == "http.request":
-            total += len(message.get("body", b""))
-            done = not message.get("more_body", False)
-            if total > settings.max_upload:
-                raise Refused(413, _too_large(settings))
+            self._bytes += len(message.get("body", b""))
+            self.is_whole = not message.get("more_body", False)
+            if self._bytes > self._settings.max_upload:
+                raise Refused(413, _too_large(self._settings))
         return message
-
-    return counted
