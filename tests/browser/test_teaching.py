@@ -155,6 +155,21 @@ def test_folders_zips_and_pasted_pictures_come_in(studio: StudioPage) -> None:
     studio.says("1 photo was there already.")
 
 
+def test_photos_that_are_there_already_move_to_the_box_they_are_dropped_on(
+    taught: StudioPage,
+) -> None:
+    boats, one_of_its_own, new = (
+        photos("Boat", range(2)), photos("House", range(1)), photos("House", range(5, 6)),
+    )  # fmt: skip
+    taught.drop(taught.box("House"), [*boats, *one_of_its_own, *new])
+    taught.says("Added 1 photo. Put 2 photos into House. 1 photo was there already.")
+    taught.counts("House", 8)
+    taught.counts("Boat", 3)
+    taught.page.locator(".notices").get_by_role("button", name="Undo").click()
+    taught.counts("House", 5)
+    taught.counts("Boat", 5)
+
+
 def test_what_cannot_be_read_is_a_sentence(taught: StudioPage) -> None:
     bad = {"name": "broken.jpg", "mimeType": "image/jpeg", "buffer": b"no picture at all"}
     taught.drop(taught.box("Boat"), [bad, photo_file("Boat", 9)])

@@ -12,6 +12,8 @@ import { upload } from "./upload.js";
 
 /** Milliseconds between two looks at a project that changes all the time. */
 const PAUSE = 400;
+/** Photos that are asked about in one request. */
+const AT_ONCE = 1000;
 
 export class Session {
   /** @param {Id} id @param {import("./notices.js").Notices} notices */
@@ -232,7 +234,7 @@ export class Session {
   }
 
   /**
-   * Adds photos and says what became of them.
+   * Adds photos and says what became of them; with a class, those that are there move to it.
    * @param {import("./dropped_files.js").Found[]} files
    * @param {{classId?: Id | null, byFolder?: boolean, group?: string, quiet?: boolean}} options
    */
@@ -247,11 +249,12 @@ export class Session {
     show(0);
     try {
       const result = await upload(this.path, files, { classId, byFolder, group }, show);
+      const moved = classId === null ? 0 : await this.#move(result.known, classId);
       if (!quiet) {
         await this.look();
-        this.#sayAdded(result);
+        this.#sayAdded(result, moved, classId);
       }
-      return result;
+      return { ...result, moved };
     } catch (error) {
       this.fail(error);
       return null;
@@ -261,13 +264,33 @@ export class Session {
     }
   }
 
-  /** @param {import("./upload.js").Uploaded} result */
-  #sayAdded({ added, duplicates, problems }) {
-    const words = [t.added(added)];
-    if (duplicates) words.push(t.duplicates(duplicates));
+  /**
+   * Gives photos another label, which is an action only if one of them had not that one.
+   * @param {Id[]} known @param {Id} classId
+   * @returns {Promise<number>} how many moved
+   */
+  async #move(known, classId) {
+    const ids = [];
+    for (let from = 0; from < known.length; from += AT_ONCE) {
+      const some = known.slice(from, from + AT_ONCE).join(",");
+      const { items } = await get(`${this.path}/images?ids=${some}&limit=${AT_ONCE}`);
+      for (const photo of items) if (photo.class_id !== classId) ids.push(photo.id);
+    }
+    if (ids.length) await post(`${this.path}/images/assign`, { ids, class_id: classId });
+    return ids.length;
+  }
+
+  /** @param {import("./upload.js").Uploaded} result @param {number} moved @param {Id | null} classId */
+  #sayAdded({ added, duplicates, problems }, moved, classId) {
+    const words = added || !moved ? [t.added(added)] : [];
+    if (moved) words.push(t.assigned(moved, this.className(classId)));
+    if (duplicates > moved) words.push(t.duplicates(duplicates - moved));
+    const undo = async () => {
+      if (moved) await this.undo();
+      if (added) await this.undo();
+    };
     if (added || duplicates) {
-      const undo = added ? { label: t.undo, act: () => this.undo() } : undefined;
-      this.notices.good(words.join(" "), undo);
+      this.notices.good(words.join(" "), added || moved ? { label: t.undo, act: undo } : undefined);
     }
     if (problems.length) this.notices.bad(t.problems(problems));
   }

@@ -51,10 +51,9 @@ export function AnswerDetails({ answer, photo, live, classes, session }) {
     const file = new File([photo], name, { type: photo.type });
     const result = await session.add([{ file, path: name }], { classId, quiet: true });
     if (!result) return;
-    // A photo that is there already moves to the class.
-    if (result.known.length) await session.assign(result.known, classId);
-    else if (result.problems.length) session.notices.bad(t.problems(result.problems));
-    else session.said(t.taught(session.className(classId)));
+    if (result.problems.length) session.notices.bad(t.problems(result.problems));
+    else if (result.added || result.moved) session.said(t.taught(session.className(classId)));
+    else session.notices.good(t.taught(session.className(classId))); // it knew: nothing to undo
   };
   return html`<div class="details">
     <div aria-live=${live ? "off" : "polite"}><${Verdict} answer=${answer} /></div>
