@@ -41,6 +41,7 @@ ALLOWED_AND_REFUSED = {
     "conditioning.representation": ("mean mean_std moments", "median"),
     "conditioning.dropout": ("0 0.99", "-0.1 1.0 nan"),
     "conditioning.noise": ("0", "-0.1 nan"),
+    "conditioning.shared": ("0 32", "-1"),
     "auxiliary.batch_size": ("2", "1"),
     "auxiliary.probability": ("0 1", "-0.1 1.1 nan"),
     "auxiliary.decay": ("0 1", "-0.1 1.1 nan"),

@@ -35,6 +35,7 @@ def test_each_row_changes_what_its_name_says() -> None:
         ("ten-layers", "pre-pool", "all", {"conditioning.layers": "'pre_pool'"}),
         ("ten-layers", "last", "all", {"conditioning.layers": "'last'"}),
         ("ten-layers", "none", "all", {"conditioning.enabled": "False"}),
+        ("ten-layers", "shared", "all", {"conditioning.shared": "32"}),
         ("ten-multipliers", "without", "with", {"conditioning.multipliers": "False"}),
         ("ten-penalty", "decay-0.1", "decay-0.01", {"optimiser.multiplier_decay": "0.1"}),
         ("projection", "layers-2", "layers-0", {"backbone.projection": "2"}),

@@ -8,7 +8,7 @@ from tadam.cli.tables import PaperOptions, Rows, RunOptions, Shots, reproduce_ta
 #: Name -> its help: what it varies, and its rows.
 _HELP = {
     "table3-fair": "Table 3 with cross-validated alpha and the paper's schedules in proportion.",
-    "ten-layers": "TEN on all, pre-pool or last layers: rows all, pre-pool, last, none.",
+    "ten-layers": "TEN on which layers, or shared: rows all, pre-pool, last, none, shared.",
     "ten-multipliers": "TEN with and without gamma0 and beta0: rows with, without.",
     "ten-penalty": "The penalty on gamma0 and beta0: rows decay-0, -0.001, -0.01, -0.1.",
     "ten-representation": "What TEN sees of a task: rows mean, mean-std, moments.",

@@ -110,6 +110,8 @@ class ConditioningConfig:
     """Learn a scale and shift that all tasks share, so that TEN only predicts deviations."""
     multipliers: bool = True
     """Damp TEN by gamma0 and beta0, which start at zero; without them it acts at once."""
+    shared: int = 0
+    """Width of one small TEN that all layers share; 0 gives each layer its own (the paper's)."""
     dropout: float = 0.0
     """Share of TEN's input that is dropped in training."""
     noise: float = 0.0
@@ -122,6 +124,7 @@ class ConditioningConfig:
         ok = 0 <= self.dropout < 1
         require(ok, "conditioning.dropout", "at least 0 and below 1", self.dropout)
         require(self.noise >= 0, "conditioning.noise", "at least 0", self.noise)
+        require(self.shared >= 0, "conditioning.shared", "at least 0", self.shared)
 
 
 @dataclass(frozen=True)

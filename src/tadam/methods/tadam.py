@@ -100,7 +100,12 @@ class Tadam(Method):
             }
             chosen = layers[conditioning.layers]
             ten = TaskEmbeddingNetwork(
-                description.size, widths, chosen, conditioning.base, conditioning.multipliers
+                description.size,
+                widths,
+                chosen,
+                conditioning.base,
+                conditioning.multipliers,
+                conditioning.shared,
             )
         metric = config.metric
         return cls(

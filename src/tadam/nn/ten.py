@@ -5,7 +5,7 @@ gamma0 and beta0 start at zero and carry an L2 penalty, so a layer is conditione
 that pays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -39,14 +39,20 @@ class LayerConditioner(nn.Module):
         width: Channels of the convolution.
         base: Whether to learn a scale and shift that all tasks share; TEN then adds to these.
         multipliers: Whether there are gamma0 and beta0; the paper could not train without them.
+        net: Kind of the two networks, made from both sizes.
     """
 
     def __init__(
-        self, in_features: int, width: int, base: bool = False, multipliers: bool = True
+        self,
+        in_features: int,
+        width: int,
+        base: bool = False,
+        multipliers: bool = True,
+        net: Callable[[int, int], nn.Module] = ResidualMLP,
     ) -> None:
         super().__init__()
-        self.gamma_net = ResidualMLP(in_features, width)
-        self.beta_net = ResidualMLP(in_features, width)
+        self.width = width
+        self.gamma_net, self.beta_net = net(in_features, width), net(in_features, width)
         if multipliers:
             self.gamma0 = nn.Parameter(torch.zeros(()))
             self.beta0 = nn.Parameter(torch.zeros(()))
@@ -74,6 +80,8 @@ class TaskEmbeddingNetwork(nn.Module):
         layers: Indices of the convolutions to condition.
         base: See `LayerConditioner`.
         multipliers: See `LayerConditioner`.
+        shared: Width of a network that all layers share; on top of it, each has a linear layer for
+            its scale and one for its shift. 0 for two networks of its own in every layer.
     """
 
     def __init__(
@@ -83,16 +91,26 @@ class TaskEmbeddingNetwork(nn.Module):
         layers: Sequence[int],
         base: bool = False,
         multipliers: bool = True,
+        shared: int = 0,
     ) -> None:
         super().__init__()
         self.depth = len(widths)
+        self.trunk: nn.Module = nn.Identity()
+        net: Callable[[int, int], nn.Module] = ResidualMLP
+        if shared:
+            self.trunk = nn.Sequential(ResidualMLP(in_features, shared), nn.SiLU())
+            in_features, net = shared, nn.Linear
         self.conditioners = nn.ModuleDict(
-            {str(i): LayerConditioner(in_features, widths[i], base, multipliers) for i in layers}
+            {
+                str(i): LayerConditioner(in_features, widths[i], base, multipliers, net)
+                for i in layers
+            }
         )
 
     def forward(self, task: Tensor) -> list[tuple[Tensor, Tensor] | None]:
         """(T, in_features) -> one (gamma, beta) pair of (T, C) per conditioned layer, else None."""
         film: list[tuple[Tensor, Tensor] | None] = [None] * self.depth
+        task = self.trunk(task)
         for i, conditioner in self.conditioners.items():
             film[int(i)] = conditioner(task)
         return film
@@ -115,9 +133,8 @@ class TaskEmbeddingNetwork(nn.Module):
         start = 0
         for i, layer in self.conditioners.items():
             assert isinstance(layer, LayerConditioner)
-            width = layer.gamma_net.out.out_features
-            gamma, beta = rows[:, start : start + 2 * width].chunk(2, dim=1)
-            film[int(i)], start = (gamma, beta), start + 2 * width
+            gamma, beta = rows[:, start : start + 2 * layer.width].chunk(2, dim=1)
+            film[int(i)], start = (gamma, beta), start + 2 * layer.width
         return film
 
 

@@ -88,12 +88,13 @@ ABLATIONS: dict[str, Ablation] = {
     ),
     "ten-layers": Ablation(
         "TEN by layer",
-        "which layers are conditioned",
+        "which layers are conditioned, and by one network or many",
         {
             "all": AblationRow("all 12 layers", published=True),
             "pre-pool": AblationRow("layers 3, 6, 9 and 12", _conditioning(layers="pre_pool")),
             "last": AblationRow("layer 12", _conditioning(layers="last")),
             "none": AblationRow("none (alpha + AT)", base="alpha-at", published=True),
+            "shared": AblationRow("all 12 layers, one small TEN", _conditioning(shared=32)),
         },
     ),
     "ten-multipliers": Ablation(
