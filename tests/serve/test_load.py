@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from serving import API, TOKEN, as_process, client, in_thread, png
+from serving import API, TOKEN, as_process, client, in_thread, png, pngs
 from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.embedded import Embedded, Eyes
 from tadam.classify.reading import ImageSource
+from tadam.serve.app import studio_app
 from tadam.serve.classifier_app import classifier_app
+from tadam.serve.live import LiveProject
 from tadam.serve.predicting import answer_items
 from tadam.serve.prediction_queue import BATCH, BatchShare, PredictionQueue
 from tadam.serve.problem import Refused
@@ -235,3 +237,60 @@ def test_a_server_that_is_told_to_stop_answers_what_it_has_accepted(classifier_f
                 assert answer.status_code == 200
                 assert len(answer.json()["answers"]) == 20
         assert process.wait(60) == 0
+
+
+def test_while_a_project_learns_those_who_wait_for_it_hold_up_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, fit = threading.Event(), LiveProject._fitted_now
+    content = png("disc", 9)
+
+    def slow(live: LiveProject) -> Taught:
+        learn.wait(60)
+        return fit(live)
+
+    settings = ServeSettings(port=0, token=TOKEN)
+    with in_thread(studio_app(settings, tmp_path), settings) as where, client(where) as web:
+        project = web.project("Slow", "fc100")
+        other = web.project("Other", "fc100")
+        for subject in ("disc", "box"):
+            number = web.add_class(project, subject)
+            web.add(project, pngs(subject, range(2)), class_id=number)
+        assert web.post(f"{project}/predict", content=content).is_success
+        monkeypatch.setattr(LiveProject, "_fitted_now", slow)
+        web.add_class(project, "third")
+        with ThreadPoolExecutor(60) as pool, httpx.Client(base_url=where, timeout=10) as fresh:
+            asked = [
+                pool.submit(web.post, f"{project}/predict", content=content) for _ in range(50)
+            ]
+            asked += [pool.submit(web.get, f"{project}/quality") for _ in range(10)]
+            time.sleep(1)
+            try:
+                assert not any(answer.done() for answer in asked)
+                for path in (f"{API}/health", f"{API}/projects", f"{other}/state"):
+                    assert fresh.get(path).is_success, path
+            finally:
+                learn.set()
+            assert all(answer.result().is_success for answer in asked)
+
+
+def test_a_project_that_is_only_listed_learns_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ServeSettings(port=0, token=TOKEN)
+    with in_thread(studio_app(settings, tmp_path), settings) as where, client(where) as web:
+        for name in ("one", "two"):
+            web.project(name, "fc100")
+    fits, fit = [], LiveProject._fitted_now
+
+    def counted(live: LiveProject) -> Taught:
+        fits.append(live.id)
+        return fit(live)
+
+    monkeypatch.setattr(LiveProject, "_fitted_now", counted)
+    with in_thread(studio_app(settings, tmp_path), settings) as where, client(where) as web:
+        assert len(web.get(f"{API}/projects").json()) == 2
+        time.sleep(0.5)
+        assert fits == []
+        assert web.get(f"{API}/projects/two/quality").is_success
+        assert fits == ["two"]

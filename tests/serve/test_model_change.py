@@ -32,7 +32,9 @@ def opened(folder: Path, model: str = "fc100") -> Iterator[tuple[Studio, LivePro
             for subject in ("disc", "box"):
                 files = [from_bytes(f"{subject}/{n}", c) for n, c in pngs(subject, range(3))]
                 studio.add(live, files, by_folder=True)
-        yield studio, studio.library.get("mine")
+        live = studio.library.get("mine")
+        live.wake()  # as a request for it does
+        yield studio, live
     finally:
         studio.close()
 

@@ -26,7 +26,7 @@ about_router = APIRouter(tags=["server"], responses=PROBLEMS)
 
 
 @about_router.get("/health", response_model=Health)
-def health() -> Any:
+async def health() -> Any:  # async: it answers while all threads are busy
     """Say whether the server works."""
     return {"status": "ok", "version": __version__}
 

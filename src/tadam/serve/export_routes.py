@@ -23,7 +23,7 @@ from tadam.serve.problem import Refused
 from tadam.serve.project import DATABASE
 from tadam.serve.project_routes import project_item
 from tadam.serve.schemas import PROBLEMS, Added, FolderToOpen, Imported, ProjectItem
-from tadam.serve.studio import AProject, AStudio, Studio, in_thread, writable
+from tadam.serve.studio import ALearntProject, AProject, AStudio, Studio, in_thread, writable
 from tadam.serve.uploads import is_zip, sent_files
 
 exports_router = APIRouter(prefix="/projects", tags=["export and import"], responses=PROBLEMS)
@@ -51,7 +51,7 @@ def _sent(live: LiveProject, ending: str, write: Any, media_type: str) -> FileRe
 
 
 @exports_router.get("/{p}/export/tadam", response_class=FileResponse)
-def export_tadam(live: AProject) -> FileResponse:
+def export_tadam(live: ALearntProject) -> FileResponse:
     """Download the classifier as a `.tadam` file, for `tadam predict` and Python."""
     now = live.teachable()
     assert now.classifier is not None
@@ -62,7 +62,7 @@ def export_tadam(live: AProject) -> FileResponse:
 
 
 @exports_router.get("/{p}/export/onnx", response_class=FileResponse)
-def export_onnx(live: AProject) -> FileResponse:
+def export_onnx(live: ALearntProject) -> FileResponse:
     """Download the classifier as an ONNX file, which needs no tadam."""
     classifier = live.teachable().classifier
     assert classifier is not None
@@ -82,7 +82,7 @@ def export_zip(
 
 
 @exports_router.get("/{p}/export/csv", response_class=FileResponse)
-def export_csv(live: AProject) -> FileResponse:
+def export_csv(live: ALearntProject) -> FileResponse:
     """Download what the classifier says of every photo."""
     writable(live)
     now = live.teachable()

@@ -11,7 +11,7 @@ from tadam.serve.live import LiveProject
 from tadam.serve.photo_files import MEDIA_TYPES
 from tadam.serve.problem import Refused
 from tadam.serve.schemas import PROBLEMS, Added, Assignment, Number, PhotoIds, PhotoList, State
-from tadam.serve.studio import AProject, AStudio, in_thread, writable
+from tadam.serve.studio import ALearntProject, AProject, AStudio, in_thread, writable
 from tadam.serve.uploads import FILES_SCHEMA, sent_files
 
 images_router = APIRouter(prefix="/projects/{p}", tags=["photos"], responses=PROBLEMS)
@@ -115,7 +115,7 @@ def assign(live: AProject, body: Assignment) -> Any:
 
 
 @images_router.post("/images/accept", response_model=State)
-def accept(live: AProject, body: PhotoIds) -> Any:
+def accept(live: ALearntProject, body: PhotoIds) -> Any:
     """Give each photo the label that the classifier guesses."""
     guesses = writable(live).current().guesses
     labels = {i: guesses[i].class_id for i in body.ids if i in guesses}

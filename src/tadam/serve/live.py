@@ -3,7 +3,9 @@
 Requests never wait for the fit unless they ask for an answer; then they wait for the newest one.
 """
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -24,6 +26,8 @@ from tadam.serve.taught import Taught, from_file, taught
 
 #: Seconds that a question waits for a fit.
 _PATIENCE = 120.0
+#: Seconds between two looks at whether a fit has ended.
+_LOOK = 0.01
 #: What a fit is busy with.
 _FITTING = ("learning", "guessing")
 
@@ -34,6 +38,12 @@ class Busy(NamedTuple):
     what: str
     done: int
     total: int
+
+
+def _with_classifier(found: Taught) -> Taught:
+    if found.classifier is None:
+        raise Refused(409, "there is no classifier yet: put photos into at least two classes first")
+    return found
 
 
 class LiveProject:
@@ -67,7 +77,7 @@ class LiveProject:
         self.failure: Exception | None = None
         self._fitted = -1
         self._change = threading.Condition()
-        self._queued = self._closed = False
+        self._awake = self._queued = self._closed = False
         self._fitting = threading.Lock()
         self._known: tuple[str, dict[int, npt.NDArray[np.float32]]] = ("", {})
         self._kept: dict[str, tuple[object, list[Any]]] = {}
@@ -76,7 +86,6 @@ class LiveProject:
             project, embedder, queue, background, self._progress("embedding")
         )
         project.on_change = self.refresh
-        self.refresh()
 
     @property
     def is_read_only(self) -> bool:
@@ -89,7 +98,7 @@ class LiveProject:
         with self._change:
             if self._queued:
                 return
-            self._queued = True
+            self._awake = self._queued = True
         self._worker.submit(self._refit)
 
     def _refit(self) -> None:
@@ -112,25 +121,43 @@ class LiveProject:
         self._note_accuracy(made)
         self._notify("state")
 
+    def wake(self) -> None:
+        """Has the classifier fitted if it never was: a project that is only listed needs none."""
+        if not self._awake:
+            self.refresh()
+
     def current(self) -> Taught:
         """What is known once the last change has been learnt."""
+        self.wake()
         with self._change:
             edits = self.project.edits
             ready = self._change.wait_for(lambda: self._fitted >= edits, _PATIENCE)
+        return self._learnt(ready)
+
+    async def current_soon(self) -> Taught:
+        """The same, without a thread that waits."""
+        self.wake()
+        edits, end = self.project.edits, time.monotonic() + _PATIENCE
+        while self._fitted < edits and time.monotonic() < end:
+            await asyncio.sleep(_LOOK)
+        return self._learnt(self._fitted >= edits)
+
+    def _learnt(self, ready: bool) -> Taught:
+        with self._change:
+            found, failure = self.taught, self.failure
         if not ready:
             raise Refused(503, "the classifier is still learning: ask again in a while")
-        if self.failure is not None:
-            raise self.failure
-        return self.taught
+        if failure is not None:
+            raise failure
+        return found
 
     def teachable(self) -> Taught:
         """The same, if there is a classifier; otherwise a sentence."""
-        found = self.current()
-        if found.classifier is None:
-            raise Refused(
-                409, "there is no classifier yet: put photos into at least two classes first"
-            )
-        return found
+        return _with_classifier(self.current())
+
+    async def teachable_soon(self) -> Taught:
+        """The same, without a thread that waits."""
+        return _with_classifier(await self.current_soon())
 
     def close(self) -> None:
         """Waits for a fit that is under way, then closes the project."""

@@ -24,7 +24,7 @@ from tadam.serve.schemas import (
     Quality,
     State,
 )
-from tadam.serve.studio import AProject, AStudio, in_thread, writable
+from tadam.serve.studio import ALearntProject, AProject, AStudio, writable
 from tadam.serve.uploads import FILES_SCHEMA, sent_files
 
 projects_router = APIRouter(prefix="/projects", tags=["projects"], responses=PROBLEMS)
@@ -168,7 +168,7 @@ def redo(live: AProject) -> Any:
 
 
 @projects_router.get("/{p}/quality", response_model=Quality)
-def show_quality(live: AProject) -> Any:
+def show_quality(live: ALearntProject) -> Any:
     """Show how good the classifier is, and what would make it better."""
     if live.is_read_only:
         raise Refused(409, "this project only predicts: it has no photos to judge it by")
@@ -181,7 +181,7 @@ def show_quality(live: AProject) -> Any:
 async def predict(request: Request, live: AProject, studio: AStudio) -> Any:
     """Classify photos: a form with `files`, or the bytes of one photo as the body."""
     async with sent_files(request, studio.settings) as sent:
-        now = await in_thread(live.teachable)
+        now = await live.teachable_soon()
         return await answered(
             studio.queue, now, sent.files, live.project.model, live.project.revision
         )

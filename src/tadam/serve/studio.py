@@ -1,7 +1,7 @@
 """What a running server of projects has at hand, and how requests get at it."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -95,10 +95,22 @@ ProjectId = Annotated[str, InPath(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", examples
 
 def project_of(p: ProjectId, studio: AStudio) -> LiveProject:
     """The project that a path names."""
-    return studio.library.get(p)
+    live = studio.library.get(p)
+    live.wake()
+    return live
 
 
 AProject = Annotated[LiveProject, Depends(project_of)]
+
+
+async def _learnt(live: AProject) -> LiveProject:
+    with suppress(Exception):  # whoever asks is told
+        await live.current_soon()
+    return live
+
+
+#: A project that has learnt its last change: its routes wait for that without a thread.
+ALearntProject = Annotated[LiveProject, Depends(_learnt)]
 
 
 async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
