@@ -16,6 +16,7 @@ from tadam.classify.classifier import FewShotClassifier
 from tadam.classify.duplicates import Fingerprint, duplicate_groups
 from tadam.models.modelfile import save_model
 from tadam.serve import quality
+from tadam.serve.live import Busy, LiveProject
 from toy_backbones import random_model
 
 
@@ -172,6 +173,43 @@ def test_a_folder_of_classes_becomes_a_project_and_a_project_opens_once(
     assert [(c["name"], c["count"]) for c in state["classes"]] == [("box", 3), ("disc", 3)]
     assert sorted(path.name for path in folder.iterdir()) == ["box", "disc"]  # untouched
     assert web.post(f"{API}/projects/open", json={"folder": "/no such"}).status_code == 422
+
+
+def test_what_is_wrong_with_photos_of_a_folder_shows_in_the_state(
+    web: Client, tmp_path: Path
+) -> None:
+    folder = folder_of_classes(tmp_path / "partly", range(2), ["disc", "box"])
+    (folder / "box" / "broken.png").write_bytes(b"no photo")
+    made = web.post(f"{API}/projects/open", json={"folder": str(folder)})
+    project = f"{API}/projects/{made.json()['id']}"
+    for _ in range(600):
+        state = web.get(f"{project}/state").json()
+        if state["counts"]["all"] == 4 and state["problems"]:
+            break
+    (problem,) = state["problems"]
+    assert problem["name"] == "box/broken.png"
+    assert "not an image" in problem["detail"]
+
+
+def test_the_photos_of_a_zip_are_counted_one_by_one(
+    web: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[int, int]] = []
+    show = LiveProject.show
+
+    def noted(live: LiveProject, busy: Busy | None) -> None:
+        if busy and busy.what == "adding":
+            shown.append((busy.done, busy.total))
+        show(live, busy)
+
+    monkeypatch.setattr(LiveProject, "show", noted)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, photo in pngs("disc", range(40)):
+            archive.writestr(name, photo)
+    project = web.project("Counted", "fc100")
+    web.add(project, [("40.zip", content.getvalue()), *pngs("box", [1])])
+    assert shown == [(32, 41)]
 
 
 def test_another_model_embeds_all_photos_anew(web: Client) -> None:

@@ -27,7 +27,6 @@ from tadam.serve.photo_files import Arrival
 from tadam.serve.problem import Refused, full_disk
 from tadam.serve.project import Project
 from tadam.serve.stored_rows import Box, Photo
-from tadam.system.progress import Progress
 
 #: Photos that are embedded and committed together.
 AT_ONCE = 32
@@ -69,8 +68,7 @@ def add_photos(
     pool: ThreadPoolExecutor,
     class_id: int | None = None,
     by_folder: bool = False,
-    progress: Progress | None = None,
-    total: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
     group: str = "",
 ) -> AddedPhotos:
     """Adds photos to a project, as one action.
@@ -82,8 +80,7 @@ def add_photos(
         pool: Threads that look at them.
         class_id: Their class; None for no label.
         by_folder: Whether the outermost folder in a file's name is its class.
-        progress: Called with (files done, total).
-        total: Number of files, for that.
+        progress: Called with the number of files that are done.
         group: Several calls in a row with the same text are undone together.
     """
     result, done = AddedPhotos(), 0
@@ -103,8 +100,7 @@ def add_photos(
             rows = list(stored.values())
             _embed_and_add(project, rows, embed, class_id, by_folder, group, result)
             done += len(part)
-            if progress:
-                progress(done, max(done, total))
+            progress(done)
     except Exception as error:
         if result.added and full_disk(error):
             raise Refused(

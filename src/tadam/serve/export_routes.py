@@ -161,7 +161,7 @@ def opened(studio: Studio, folder: Path) -> LiveProject:
         for name, paths in found.items()
         for path in paths
     ]
-    studio.library.background.submit(studio.add, live, files, None, True)
+    studio.add_later(live, files)
     return live
 
 

@@ -28,6 +28,8 @@ from tadam.serve.taught import Taught, from_file, taught
 _PATIENCE = 120.0
 #: Seconds between two looks at whether a fit has ended.
 _LOOK = 0.01
+#: Problems that are kept to be shown.
+_MOST_NOTED = 100
 #: What a fit is busy with.
 _FITTING = ("learning", "guessing")
 
@@ -82,6 +84,7 @@ class LiveProject:
         self._known: tuple[str, dict[int, npt.NDArray[np.float32]]] = ("", {})
         self._kept: dict[str, tuple[object, list[Any]]] = {}
         self._keeping = threading.Lock()
+        self._noted: list[tuple[str, str]] = []
         self.catching_up = CatchingUp(
             project, embedder, queue, background, self._progress("embedding")
         )
@@ -266,4 +269,10 @@ class LiveProject:
     @property
     def problems(self) -> list[tuple[str, str]]:
         """What went wrong in the background: a name and a sentence each."""
-        return self.catching_up.problems
+        return self._noted + self.catching_up.problems
+
+    def note(self, problems: list[tuple[str, str]]) -> None:
+        """Keeps what went wrong where no request could be told, the last of it."""
+        self._noted = (self._noted + problems)[-_MOST_NOTED:]
+        self.project.revision += 1
+        self._notify("state")

@@ -14,7 +14,7 @@ from tadam.serve.events import EventHub
 from tadam.serve.library import Library
 from tadam.serve.live import Busy, LiveProject
 from tadam.serve.prediction_queue import PredictionQueue
-from tadam.serve.problem import Refused
+from tadam.serve.problem import Refused, status_of
 from tadam.serve.serve_settings import ServeSettings
 from tadam.serve.server_metrics import ServerMetrics
 from tadam.serve.uploads import unpacked_zips
@@ -52,12 +52,17 @@ class Studio:
         """Adds photos to a project and shows how far it is."""
         writable(live)
         zipped: list[tuple[str, str]] = []
+        total = len(sent)
 
-        def progress(done: int, total: int) -> None:
+        def more(members: int) -> None:
+            nonlocal total
+            total += members - 1
+
+        def progress(done: int) -> None:
             live.show(Busy("adding", done, total) if done < total else None)
 
         with ExitStack() as stack:
-            files = unpacked_zips(sent, zipped, stack)
+            files = unpacked_zips(sent, zipped, stack, more)
             try:
                 result = add_photos(
                     live.project,
@@ -67,13 +72,23 @@ class Studio:
                     class_id,
                     by_folder,
                     progress,
-                    len(sent),
                     group,
                 )
             finally:
                 live.show(None)
         result.problems += zipped
         return result
+
+    def add_later(self, live: LiveProject, files: list[Incoming]) -> None:
+        """Adds photos in the background; the project's state tells what was wrong with them."""
+
+        def add() -> None:
+            try:
+                live.note(self.add(live, files, by_folder=True).problems)
+            except Exception as error:
+                live.note([(live.project.name, status_of(error)[1])])
+
+        self.library.background.submit(add)
 
 
 def writable(live: LiveProject) -> LiveProject:

@@ -6,7 +6,7 @@ A file's name is never used as a path, and its ending decides nothing.
 import io
 import tempfile
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -106,7 +106,10 @@ def is_zip(file: Incoming) -> bool:
 
 
 def unpacked_zips(
-    files: list[Incoming], problems: list[tuple[str, str]], stack: ExitStack
+    files: list[Incoming],
+    problems: list[tuple[str, str]],
+    stack: ExitStack,
+    members: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Incoming]:
     """The files, with the photos that are in zips in the place of those.
 
@@ -114,6 +117,7 @@ def unpacked_zips(
         files: What was sent.
         problems: Gets the name of each zip that cannot be used, and a sentence.
         stack: Closes the copies of the zips.
+        members: Called with the number of photos in each zip, before they come.
     """
     for file in files:
         if not is_zip(file):
@@ -125,7 +129,9 @@ def unpacked_zips(
             while chunk := content.read(2**20):
                 copy.write(chunk)
         try:
-            for folders, photo in zipped_photos(path):
+            photos = zipped_photos(path)
+            members(len(photos))
+            for folders, photo in photos:
                 name = "/".join((*folders[:1], Path(photo.path or "photo").name))
                 # Opened by whoever stores it: many members at a time would fill the memory.
                 yield Incoming(name, partial(_member, photo, path, file.name))
