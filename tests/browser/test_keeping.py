@@ -45,7 +45,7 @@ def download(studio: StudioPage, what: str, folder: Path) -> Path:
 def test_all_of_it_can_be_taken_away_and_brought_back(
     open_studio: Open, server: RunningStudio, small_model: str, tmp_path: Path
 ) -> None:
-    studio = open_studio(server, taught_project(server, small_model))
+    studio = open_studio(server, taught_project(server, small_model, "Blumen für Oma"))
     studio.counts("Boat", 4)
     # The file answers as the page does, with tadam alone.
     question = photo_file("House", 60)
@@ -53,6 +53,7 @@ def test_all_of_it_can_be_taken_away_and_brought_back(
     bars = studio.answer.get_by_role("list", name="Probabilities").get_by_role("listitem")
     expect(bars).to_have_count(2)
     file = download(studio, "Classifier", tmp_path)
+    expect(studio.page.get_by_label("In Python", exact=True)).to_contain_text(f'"{file.name}"')
     classifier = FewShotClassifier.load(file)
     sure = classifier.predict_proba([question["buffer"]])[0]
     expect(bars.first).to_contain_text(str(classifier.classes_[sure.argmax()]))
@@ -151,10 +152,20 @@ def test_a_served_file_shows_only_the_answers(
     labels = [name for name in NAMES for _ in range(4)]
     file = tmp_path / "book.tadam"
     FewShotClassifier(small_model).fit(images, labels).save(file)
-    own = RunningStudio(file, tmp_path / "log.txt")
+    own = RunningStudio(file, tmp_path / "log.txt", "--host", "0.0.0.0", "--token", "let-me-in")
+    own.address = re.sub("//[^:]+:", "//0.0.0.0:", own.address)
     try:
         studio = open_studio(own)
+        expect(studio.page.locator("body")).to_contain_text("wants its token")
+        studio.errors.clear()
+        # Without HTTPS, browsers leave one of the server's headers aside, and say so.
+        studio.expect_complaint("Cross-Origin-Opener-Policy")
+        studio.page.goto(f"{own.address}/?token=let-me-in")
         expect(studio.page.get_by_role("heading", name="book.tadam", level=1)).to_be_visible()
+        # Who asks from another machine needs the token.
+        curl = studio.page.get_by_label("Over HTTP", exact=False).last
+        expect(curl).to_contain_text('curl -H "Authorization: Bearer $TOKEN" -F')
+        expect(curl).to_contain_text(f"{own.address}/api/v1/predict")
         studio.drop(studio.answer, [photo_file("Boat", 70)])
         bars = studio.answer.get_by_role("list", name="Probabilities").get_by_role("listitem")
         expect(bars).to_have_count(2)

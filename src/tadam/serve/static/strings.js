@@ -1,4 +1,9 @@
-/** Every word the page shows, in English. To translate the page, translate this file. */
+/**
+ * The page's own words, in English. To translate the page, translate this file.
+ *
+ * Sentences of the server are shown as it writes them: what it refuses and why, advice, why a label
+ * looks wrong, what can be undone.
+ */
 
 const numbers = new Intl.NumberFormat("en");
 

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "../html.js";
 import { get } from "../api.js";
+import { curlLine } from "../code.js";
 import { t } from "../strings.js";
 import { switchTheme } from "../theme.js";
 import { AnswerPanel } from "./answer_panel.js";
@@ -18,13 +19,12 @@ export function ServedFile({ notices }) {
   const classes = names.map((/** @type {any} */ one, /** @type {number} */ i) => ({
     id: one.id ?? i, name: one.name ?? String(one), count: one.count ?? 0, accuracy: null,
   }));
-  const curl = `curl -F files=@photo.jpg ${location.origin}/api/v1/predict`;
   return html`<header class="top"><span class="brand"><img src="/static/icon.svg" alt="" />
       ${t.studio}</span><h1 class="project-name">${info?.name ?? ""}</h1><span class="spring"></span>
       <${IconButton} icon="theme" label=${t.theme} onClick=${switchTheme} /></header>
     <main class="home alone">
       <${AnswerPanel} path="" revision=${0} able=${info !== null} session=${null}
         classes=${classes} />
-      <${CodeLines} title=${t.useCurl} code=${curl} />
+      <${CodeLines} title=${t.useCurl} code=${curlLine("")} />
     </main>`;
 }

@@ -2,14 +2,12 @@
 
 import { html, useState } from "../html.js";
 import { download } from "../api.js";
+import { curlLine, fileName } from "../code.js";
 import { useStore } from "../store.js";
 import { t } from "../strings.js";
 import { CodeLines } from "./code_lines.js";
 import { FileButton } from "./file_button.js";
 import { Icon } from "./icons.js";
-
-/** On this machine, a question needs no token. */
-const LOCAL = /^(localhost|127\..*|\[::1\])$/;
 
 /** @param {{session: import("../session.js").Session, kind: string, title: string, lead: string,
  *   disabled: boolean}} props */
@@ -38,11 +36,8 @@ export function TakePanel({ session }) {
   const [packing, setPacking] = useState(false);
   const taught = (state?.classes ?? []).filter(({ count }) => count > 0);
   const able = taught.length >= 2;
-  const file = `${(state?.project.name ?? "").replace(/[^\p{L}\p{N}_-]+/gu, "-").toLowerCase() || "mine"}.tadam`;
-  const address = `${location.origin}/api/v1${session.path}/predict`;
+  const file = `${fileName(state?.project.name ?? "")}.tadam`;
   const python = `import tadam\nclassifier = tadam.FewShotClassifier.load("${file}")\nprint(classifier.predict(["photo.jpg"]))`;
-  const key = LOCAL.test(location.hostname) ? "" : '-H "Authorization: Bearer $TOKEN" ';
-  const curl = `curl ${key}-F files=@photo.jpg \\\n  ${address}`;
   return html`<section class="page" aria-label=${t.takeTitle}><h2>${t.takeTitle}</h2>
     <p class="soft">${able ? t.takeLead : t.takeNotYet}</p>
     <div class="cards four">
@@ -63,7 +58,7 @@ export function TakePanel({ session }) {
     </div>
     <div class="cards">
       <${CodeLines} title=${t.usePython} code=${python} />
-      <${CodeLines} title=${t.useCurl} code=${curl} />
+      <${CodeLines} title=${t.useCurl} code=${curlLine(session.path)} />
       <div class="card"><h3>${t.bringIn}</h3><p class="soft">${t.bringInLead}</p>
         <${FileButton} label=${t.bringInDo} icon="up" accept=".zip" multiple=${false}
           onFiles=${(/** @type {any} */ files) => session.add(files, { byFolder: true })} /></div>
