@@ -62,7 +62,8 @@ class ScaleOptions:
         str | None,
         typer.Option(
             metavar="ADDRESS|local",
-            help="With FILE.tadam: have replicas on a Ray cluster answer, or on one started here.",
+            help="With FILE.tadam: have replicas on a Ray cluster answer; '--ray local' starts one "
+            "here.",
         ),
     ] = None
     replicas: Annotated[
@@ -143,6 +144,6 @@ def _serve_file(
         check_classifier(path)
         tell_workers(settings, path, scale.workers)
         factory = f"{from_environment.__module__}:{from_environment.__name__}"
-        serve_workers(factory, scale.workers, settings, _ready(path))
+        serve_workers(factory, scale.workers, settings, _ready(path), open_page)
     else:
         serve_app(partial(classifier_app, settings, path), settings, _ready(path), open_page)

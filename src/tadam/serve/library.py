@@ -24,6 +24,7 @@ from tadam.serve.project import CLASSIFIER, DATABASE, Project
 from tadam.system.files import make_folder, not_written, replacing
 from tadam.system.folder_lock import locked
 
+_ENDING = ".tadam"
 _TRASH, _LOCK = "trash", ".tadam-serve.lock"
 _ONE_PROJECT = "this server has one project: start one on a folder of projects"
 
@@ -184,6 +185,8 @@ def checked_folder(path: Path | None) -> tuple[Path, Path | None]:
     folder = path or projects_folder()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give one of projects, or a .tadam file")
+    if not folder.exists() and folder.suffix == _ENDING:
+        raise UserError(f"there is no file {folder}: check its name")
     if not folder.exists():
         try:
             make_folder(folder)

@@ -201,7 +201,11 @@ def serve_app(
 
 
 def serve_workers(
-    factory: str, workers: int, settings: ServeSettings, ready: Callable[[str], None]
+    factory: str,
+    workers: int,
+    settings: ServeSettings,
+    ready: Callable[[str], None],
+    open_page: bool = False,
 ) -> None:
     """Serves an app from several processes, which share a port; one that dies is replaced.
 
@@ -210,12 +214,16 @@ def serve_workers(
         workers: Number of processes.
         settings: Where to listen.
         ready: Called with the page's address.
+        open_page: Whether to open it in a browser.
     """
     sock = bound_socket(settings)
     try:
         config = configuration(factory, factory=True, workers=workers)
         sock.listen(2048)
-        ready(address(settings, sock.getsockname()[1]))
+        where = address(settings, sock.getsockname()[1])
+        ready(where)
+        if open_page:
+            webbrowser.open(where)
         Multiprocess(config, [sock]).run()
     finally:
         sock.close()
