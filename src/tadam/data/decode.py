@@ -39,17 +39,14 @@ Pixels = npt.NDArray[np.uint8]
 DECODER_VERSION = 3
 #: File extensions to look for in a folder.
 EXTENSIONS = HEIC_ENDINGS | {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"}
-#: Formats we read, whatever the file name. Pillow knows more, and runs other programs for some.
-#: JPEG covers MPO, which two-lens cameras write.
+#: Formats we read, MPO as JPEG, whatever the name. Pillow knows more, and runs programs for some.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-# Pillow warns about things we check ourselves. catch_warnings around each image is not thread-safe
-# and could leave the whole program without warnings.
+# Pillow warns about things we check ourselves; catch_warnings around each image is not thread-safe.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 silence_libtiff()
 #: Pixels whose colours are converted at a time, to keep temporary copies small.
 _BAND_PIXELS = 2**20
-#: Pillow decodes this many bytes of a file at a stretch. Between stretches the thread competes for
-#: Python's lock, so those of a usual photo are one.
+#: Bytes that Pillow decodes at a stretch; between two, a thread waits for Python's lock.
 _STRETCH = 2**21
 #: Images read at a time; all are decoded before the next are read.
 _BATCH = 256
@@ -168,8 +165,6 @@ def _decoded(
         length = _check_file(source) if isinstance(source, Path) else source.getbuffer().nbytes
         with taken(opening_cost(length)):
             image = _opened(source, name)
-            if isinstance(image, ImageFile.ImageFile):
-                image.decodermaxblock = _STRETCH
             try:
                 cost = _cost(image, name, size, length)
             except BaseException:
@@ -190,7 +185,9 @@ def _cost(image: Image.Image, name: str, size: int, length: int) -> int:
 
 def _opened(source: Path | io.BytesIO, name: str) -> Image.Image:
     try:
-        return Image.open(source, formats=_FORMATS)
+        image = Image.open(source, formats=_FORMATS)
+        image.decodermaxblock = _STRETCH
+        return image
     except UnidentifiedImageError:
         if not is_heic(source):
             raise

@@ -4,6 +4,7 @@ Starlette gives each a temporary file of its own and keeps those of up to 1 MB i
 small files would take gigabytes, or as many file descriptors.
 """
 
+import os
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, Iterator
@@ -42,6 +43,7 @@ class Pile:
                 self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed by `close`)
                 self._file.write(self._memory)
                 self._memory = bytearray()
+            self._file.seek(0, os.SEEK_END)  # somebody may have read since
             self._file.write(data)
 
     def read(self, start: int, count: int) -> bytes:
