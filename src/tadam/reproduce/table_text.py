@@ -140,8 +140,8 @@ def on_screen(table: ResultTable, width: int) -> tuple[list[str], list[list[str]
 
 def notes(table: ResultTable) -> list[str]:
     """What a reader of the table has to know, a sentence or two each."""
-    run = next(iter(table.runs), None)
-    tasks = f"{run.tasks} tasks of {run.queries} queries" if run else "random 5-way tasks"
+    counts = " or ".join(str(n) for n in sorted({run.queries for run in table.runs}))
+    tasks = f"{table.runs[0].tasks} tasks of {counts} queries" if counts else "random 5-way tasks"
     found = [
         f"Accuracy in % on {tasks} of the test split, with the weights chosen on validation; ± is "
         "the half-width of the 95% interval over tasks, or over runs (Student's t) if there are "
