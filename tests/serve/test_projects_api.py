@@ -132,6 +132,37 @@ def test_a_photo_that_is_there_already_is_named_and_a_deleted_one_comes_back(web
     assert web.get(f"{project}/images/{number}/original").content == png("disc", 0)
 
 
+def test_the_same_photo_twice_in_a_request_is_a_duplicate(web: Client) -> None:
+    project = web.project("Same", "fc100")
+    content = png("disc", 0)
+    sent = [("a.png", content), ("b.png", content), ("c.png", png("disc", 1))]
+    result = web.add(project, [*sent, ("bad", b"x"), ("bad too", b"x")])
+    (first,) = (photo["id"] for photo in result["added"] if photo["name"] == "a.png")
+    assert result["duplicates"] == [{"name": "b.png", "id": first}]
+    assert len(result["added"]) == 2
+    assert [problem["name"] for problem in result["problems"]] == ["bad", "bad too"]
+
+
+def test_names_and_classes_are_the_same_after_a_zip_goes_out_and_in(web: Client) -> None:
+    """Folders of classes whose names differ in what a folder's name may not have stay apart."""
+    project = web.project("Round", "fc100")
+    for number, name in enumerate(("a/b", "a_b", "A_B")):
+        web.add(
+            project, [("photo.png", png("disc", number))], class_id=web.add_class(project, name)
+        )
+    web.add(project, [("photo.png", png("disc", 7)), ("photo.png", png("disc", 8))])
+    zipped = web.get(f"{project}/export/zip").content
+    names = sorted(zipfile.ZipFile(io.BytesIO(zipped)).namelist())
+    folders = ["A_B (3)/photo.png", "a_b (2)/photo.png", "a_b/photo.png"]
+    assert names == sorted([*folders, "photo (2).png", "photo.png"])
+    for _ in range(2):
+        made = web.post(f"{API}/projects/import", files={"files": ("round.zip", zipped)}).json()
+        again = f"{API}/projects/{made['project']['id']}"
+        assert {c["count"] for c in web.get(f"{again}/state").json()["classes"]} == {1}
+        zipped = web.get(f"{again}/export/zip").content
+        assert sorted(zipfile.ZipFile(io.BytesIO(zipped)).namelist()) == names
+
+
 def test_what_is_exported_can_be_imported_and_answers_alike(web: Client, tmp_path: Path) -> None:
     project, _, _ = taught(web, "Travel")
     web.add(project, pngs("wedge", [3]))

@@ -21,22 +21,36 @@ _ENDINGS = {"JPEG": ".jpg", "MPO": ".jpg", "HEIF": ".heic"}
 
 def photos_zip(project: Project, path: Path, unlabelled: bool) -> None:
     """Writes all photos; those without a label stand outside the folders."""
-    names = {box.id: box.name for box in project.live_boxes()}
+    folders: dict[int | None, str] = {}
+    taken: dict[str, set[str]] = {"": set()}
+    for box in project.live_boxes():
+        folders[box.id] = _free(_safe(box.name), taken[""])
+        taken[folders[box.id]] = set()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for photo in project.live_photos():
-            folder = names.get(photo.class_id or -1)
-            if folder is None and not unlabelled:
+            folder = folders.get(photo.class_id, "")
+            if not folder and not unlabelled:
                 continue
-            member = (f"{_safe(folder)}/" if folder else "") + _member(photo)
-            archive.write(project.files.path(photo.digest), member)
+            name = _free(_file_name(photo), taken[folder])
+            archive.write(project.files.path(photo.digest), f"{folder}/{name}".lstrip("/"))
 
 
-def _member(photo: Photo) -> str:
-    """A file name that no other photo has, and that says what kind of image it is."""
+def _file_name(photo: Photo) -> str:
+    """A file name that says what kind of image it is."""
     name = _safe(photo.name)
-    if not named_like_image(Path(name)):
-        name += _ENDINGS.get(photo.format, f".{photo.format.lower()}")
-    return f"{photo.id:05d}-{name}"
+    if named_like_image(Path(name)):
+        return name
+    return name + _ENDINGS.get(photo.format, f".{photo.format.lower()}")
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number if there is one like it, also for systems that ignore case."""
+    found, path, number = name, Path(name), 1
+    while found.casefold() in taken:
+        number += 1
+        found = f"{path.stem} ({number}){path.suffix}"
+    taken.add(found.casefold())
+    return found
 
 
 def _safe(name: str) -> str:

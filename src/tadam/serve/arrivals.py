@@ -89,16 +89,24 @@ def add_photos(
     try:
         for part in _parts(files):
             stored: dict[str, tuple[Arrival, str | None]] = {}
+            again: list[tuple[str, Arrival]] = []
             looked = pool.map(lambda file: _stored(project, file), part)
             for file, found in zip(part, looked, strict=True):
                 if isinstance(found, UserError):
                     result.problems.append((file.name, str(found)))
                 elif isinstance(found, int):
                     result.duplicates.append((file.name, found))
+                elif found.digest in stored:
+                    again.append((file.name, stored[found.digest][0]))
                 else:
-                    stored.setdefault(found.digest, (found, folder_of(file.name)))
+                    stored[found.digest] = (found, folder_of(file.name))
             rows = list(stored.values())
             _embed_and_add(project, rows, embed, class_id, by_folder, group, result)
+            for name, first in again:
+                if number := project.by_digest.get(first.digest):
+                    result.duplicates.append((name, number))
+                else:
+                    result.problems.append((name, f"{first.name} is the same: it cannot be used"))
             done += len(part)
             progress(done)
     except Exception as error:
