@@ -1,14 +1,18 @@
-# tadam's HTTP service on the CPU. Build the wheel first, then the image:
+# tadam's HTTP service on the CPU. Build the wheel first, then the image; of several wheels, pip takes the one that fits;
+# with a wheel of another Python: docker build --build-arg PYTHON=3.12 -t tadam .
 #   python -m pip wheel --no-deps -w dist . && docker build -t tadam .
+# /tmp is in memory here and holds uploads: --tmpfs /tmp:size=3g bounds it, and a volume in its place saves the memory.
 #   docker run --read-only --tmpfs /tmp -p 8000:8000 -e TADAM_TOKEN=... -v ./flowers.tadam:/flowers.tadam:ro tadam /flowers.tadam
 #   docker run --read-only --tmpfs /tmp -p 8000:8000 -e TADAM_TOKEN=... -v photos:/projects tadam
 # tests/dockerfile_steps.py runs the same steps in a fresh environment where there is no Docker.
-FROM python:3.11-slim
+ARG PYTHON=3.11
+FROM python:${PYTHON}-slim
 
 RUN useradd --create-home --uid 10001 tadam && mkdir /projects && chown tadam /projects
 COPY constraints.txt dist/*.whl /tmp/wheels/
-RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
-        -c /tmp/wheels/constraints.txt "$(ls /tmp/wheels/*.whl)[serve,imagenet,heic]" \
+RUN pip install --no-cache-dir --no-deps --no-index --find-links /tmp/wheels tadam-fewshot \
+    && pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
+        -c /tmp/wheels/constraints.txt "tadam-fewshot[serve,imagenet,heic,export]" \
     && rm -r /tmp/wheels
 
 USER tadam

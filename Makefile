@@ -80,7 +80,7 @@ $(VENV)/.demo: $(BUILT_FROM) | $(VENV)/bin/python
 
 $(VENV)/.studio: $(BUILT_FROM) | $(VENV)/bin/python
 	@echo "installing tadam's studio into $(VENV) ..."
-	$(PIP) -e '.[serve,imagenet]'
+	$(PIP) -e '.[serve,imagenet,export]'
 	@touch $@
 
 $(VENV)/.docs: $(BUILT_FROM) | $(VENV)/bin/python
