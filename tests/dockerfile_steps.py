@@ -1,10 +1,10 @@
 """Runs the Dockerfile's steps in order in a fresh environment, for machines without Docker.
 
-It builds the wheel, installs it with the extras and constraints that the Dockerfile names into a
-new virtual environment, starts the entry point, waits for the health check and makes a project.
-Root runs the entry point as `docker run --read-only` would: as a user without rights, on a file
-system that is read-only but for the projects and a temporary folder. Takes minutes: torch is
-installed anew.
+It builds the wheel, runs the Dockerfile's own pip commands for a new virtual environment (but for
+PyTorch's own index: the constraints pin a build without CUDA here), starts the entry point, waits
+for the health check and makes a project. Root runs the entry point as `docker run --read-only`
+would: as a user without rights, on a file system that is read-only but for the projects and a
+temporary folder. Takes minutes: torch is installed anew.
 """
 
 import contextlib
@@ -50,22 +50,30 @@ def installed(text: str) -> tuple[str, str]:
     return extras[1], command
 
 
+def pip_commands(command: str, wheels: Path) -> list[list[str]]:
+    """The arguments of each `pip install` in a RUN, with the wheels in another folder."""
+    here = re.sub(r"--extra-index-url \S+", "", command).replace("/tmp/wheels", str(wheels))
+    parts = [shlex.split(part) for part in here.split("&&")]
+    return [words[2:] for words in parts if words[:2] == ["pip", "install"]]
+
+
 def main() -> None:
     """Prints each step; ends with an error at the first that fails."""
     text = (ROOT / "Dockerfile").read_text()
     steps = dict(instructions(text))
-    extras, _ = installed(text)
+    _, command = installed(text)
     alone = os.getuid() == 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
         run = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", f"{folder}/dist", "."]
         _step("the wheel", run)
-        (wheel,) = (folder / "dist").glob("*.whl")
+        shutil.copy(ROOT / "constraints.txt", folder / "dist")
         python = _python_for_all() if alone else sys.executable
         _step("python -m venv", [python, "-m", "venv", "--without-pip", str(folder / "env")])
         pip = [sys.executable, "-m", "pip", "--python", f"{folder}/env/bin/python", "install", "-q"]
-        _step("pip install", [*pip, "-c", "constraints.txt", f"{wheel}[{extras}]"])
+        for words in pip_commands(command, folder / "dist"):
+            _step("RUN pip install", [*pip, *words])
         projects, temporary = folder / "projects", folder / "tmp"
         for made in (projects, temporary):
             made.mkdir()
@@ -74,12 +82,12 @@ def main() -> None:
         environment |= {"PATH": f"{folder}/env/bin:/usr/bin:/bin", "TADAM_TOKEN": _TOKEN}
         environment |= {"XDG_CACHE_HOME": f"{temporary}/cache", "XDG_DATA_HOME": str(projects)}
         environment |= {"TMPDIR": str(temporary)}
-        command = [f"{folder}/env/bin/{entry[0]}", *entry[1:], str(projects)]
+        serve = [f"{folder}/env/bin/{entry[0]}", *entry[1:], str(projects)]
         print("ENTRYPOINT", entry)
         if alone:
             shutil.chown(projects, "nobody")
-            command = ["unshare", "--mount", "sh", "-c", _ALONE, "sh", str(folder), *command]
-        process = subprocess.Popen(command, env=environment, cwd="/")
+            serve = ["unshare", "--mount", "sh", "-c", _ALONE, "sh", str(folder), *serve]
+        process = subprocess.Popen(serve, env=environment, cwd="/")
         try:
             _healthy(steps["HEALTHCHECK"], f"{folder}/env/bin/python")
             _works()
