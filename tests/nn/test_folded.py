@@ -94,13 +94,14 @@ def test_only_convolutions_with_bias_are_left() -> None:
 
 @pytest.mark.skipif(not native.available(), reason="the native core was not built")
 def test_weights_that_were_exchanged_are_packed_again() -> None:
+    torch.manual_seed(0)
     folded: Any = trained(ResNet12(width=16)).folded()
     x = torch.randn(4, 3, 32, 32).contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
         before = folded(x)
         conv = folded.stages[0].units[1].conv
         conv.weight = torch.nn.Parameter(-conv.weight, requires_grad=False)
-        assert (folded(x) - before).abs().max() > 1e-2
+        assert (folded(x) - before).abs().max() > 1e-3  # with the old ones they would be the same
 
 
 @pytest.mark.skipif(not native.available(), reason="the native core was not built")
